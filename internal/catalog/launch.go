@@ -13,29 +13,45 @@ type Kind string
 const (
 	NPM     Kind = "npm"     // an npm package, run with node
 	PyPI    Kind = "pypi"    // a Python package, run in an environment of its own
+	Go      Kind = "go"      // a Go package, built with go install
+	Crate   Kind = "crate"   // a Rust crate, built with cargo install
+	Git     Kind = "git"     // a source repository at a pinned commit, built by the entry's steps
 	Command Kind = "command" // an argument vector, without a shell
 	Shell   Kind = "shell"   // a line for /bin/sh -c
 	GitHub  Kind = "github"  // a clone, an install line and a run line for /bin/sh -c
 	Remote  Kind = "remote"  // a URL
+	None    Kind = "none"    // known, but there is no way to run it here; never the kind of a Launch
 )
 
 // Launch is everything known about one server before the machine is touched. It is made by the
 // configuration (for local commands, GitHub and URLs) or by a catalogue entry.
 type Launch struct {
 	Kind    Kind
-	Package string   // npm, pypi: the package
-	Version string   // npm, pypi: the exact version; empty means the newest
-	Bin     string   // npm, pypi: the executable, where it is not named like the package
-	Args    []string // npm, pypi, command: the arguments after the program
+	Package string   // npm, pypi, go, crate: the package
+	Version string   // npm, pypi, go, crate: the exact version; empty means the newest
+	Bin     string   // npm, pypi, go, crate, git: the executable, where it is not named like the package
+	With    []string // pypi, git: further Python requirements, as in "mcp<2"
+	Args    []string // npm, pypi, go, crate, git, command: the arguments after the program
 	Command string   // command: the program
 	Run     string   // shell, github: runCmd
 	Install string   // github: installCmd, may be empty
 	Owner   string   // github
 	Repo    string   // github
+
+	Repository string     // git: the URL of the repository
+	Commit     string     // git: the commit, 40 hex digits
+	Subdir     string     // git: the folder in the clone where steps and program run; empty means its root
+	Program    []string   // git: program and first arguments, run in the clone; empty means a Python project with Bin
+	Steps      [][]string // git: argument vectors that build the clone; command: what pull runs, as root
+	Needs      []string   // what must be on the machine: "chromium", "node>=22.14.0"
+
 	Env     map[string]secret.Value
 	Dir     string // command, shell: the working directory; empty means the gateway's own
 	URL     string // remote
 	Headers map[string]secret.Value
+
+	Transport string         // remote: "sse" for the old HTTP+SSE transport; empty means streamable HTTP
+	Secrets   []secret.Value // every secret value in this plan, wherever it went, for a scrubber
 }
 
 // Options are the gateway's own settings for a server: the entry's reserved key "gateway".
@@ -45,6 +61,6 @@ type Options struct {
 	StartTimeout time.Duration // 0 means the start-up budget
 	Isolated     bool          // a process for each session
 	Prefix       string        // put before each exposed name: "" (the default) means none
-	Protocol     string        // "legacy" (the default), "modern" or "both"
+	Protocol     string        // "legacy" (the default of a process), "modern" or "both"; empty: a remote server is asked
 	User         string        // run as this user; empty means as the gateway
 }
