@@ -1,0 +1,45 @@
+// Package control is the operator's side of a running gateway: a small HTTP API on a unix socket, and
+// the client of it that the command line uses. The socket's file permissions are its only protection.
+package control
+
+import "time"
+
+// The states of a gateway.
+const (
+	StateStarting   = "starting"
+	StateReady      = "ready"
+	StateDegraded   = "degraded" // it serves, and at least one server does not
+	StateStopping   = "stopping"
+	StateFailed     = "failed"
+	StateNotRunning = "not_running" // said by the command line, never by a gateway
+)
+
+// Status is a gateway as it is at one moment.
+type Status struct {
+	State         string         `json:"state"`
+	URL           string         `json:"url"`
+	PID           int            `json:"pid"`
+	UptimeSeconds float64        `json:"uptime_seconds"`
+	Servers       []ServerStatus `json:"servers"`
+	Tools         int            `json:"tools"`
+}
+
+// ServerStatus is one server as it is at one moment.
+type ServerStatus struct {
+	Name         string    `json:"name"`
+	State        string    `json:"state"`
+	PID          int       `json:"pid"` // 0 when no process runs
+	Restarts     int       `json:"restarts"`
+	Tools        int       `json:"tools"`
+	LastError    string    `json:"last_error"`
+	SkippedLines int64     `json:"skipped_lines"` // lines on its stdout that were no messages
+	Since        time.Time `json:"since"`         // when it got into this state
+}
+
+// Tool is one exposed tool.
+type Tool struct {
+	Name         string `json:"name"` // as clients see it
+	OriginalName string `json:"original_name"`
+	Server       string `json:"server"`
+	Description  string `json:"description"`
+}

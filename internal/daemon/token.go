@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"mcp-gateway/internal/secret"
+)
+
+// NewToken makes a token of 32 random bytes, in hex.
+func NewToken() secret.Value {
+	var b [32]byte
+	rand.Read(b[:]) // never fails: see crypto/rand
+	return secret.Value(hex.EncodeToString(b[:]))
+}
+
+// WriteToken writes the token file: the token alone, for the owner only, never seen half written.
+func WriteToken(p Paths, token secret.Value) error {
+	path := p.Token()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make the token's folder: %w", err)
+	}
+	if err := renameio.WriteFile(path, []byte(token.Reveal()), 0o600); err != nil {
+		return fmt.Errorf("write token file %q: %w", path, err)
+	}
+	return nil
+}
+
+// ReadToken reads the token file. White space around the token is no part of it: a person may have
+// written the file by hand.
+func ReadToken(p Paths) (secret.Value, error) {
+	b, err := os.ReadFile(p.Token())
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("read token: %q is empty", p.Token())
+	}
+	return secret.Value(token), nil
+}
