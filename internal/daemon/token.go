@@ -26,10 +26,26 @@ func WriteToken(p Paths, token secret.Value) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the token's folder: %w", err)
 	}
-	if err := renameio.WriteFile(path, []byte(token.Reveal()), 0o600); err != nil {
-		return fmt.Errorf("write token file %q: %w", path, err)
+	if err := replaceFile(path, token.Reveal(), 0o600); err != nil {
+		return fmt.Errorf("write token file: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes a file that is never seen half written. It has this mode whatever mode an older
+// file of that name had.
+func replaceFile(path, text string, mode os.FileMode) error {
+	// Not renameio.WriteFile: that one keeps the older file's mode.
+	file, err := renameio.NewPendingFile(path,
+		renameio.WithStaticPermissions(mode), renameio.WithTempDir(filepath.Dir(path)))
+	if err != nil {
+		return err
+	}
+	defer file.Cleanup()
+	if _, err := file.WriteString(text); err != nil {
+		return err
+	}
+	return file.CloseAtomicallyReplace()
 }
 
 // ReadToken reads the token file. White space around the token is no part of it: a person may have
