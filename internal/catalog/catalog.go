@@ -1,74 +1,111 @@
-// Package catalog reads catalogue files and turns one entry with its properties into a launch plan.
+// Package catalog reads catalogue files, and turns one of their entries with the properties that a
+// user gave for it into a launch plan. It is pure: bytes and values in, values out.
+//
+// # The format
+//
+// A catalogue file is one JSON object, server name -> entry. Its JSON Schema is [Schema]. Every
+// entry may have
+//
+//	title, description  shown to people
+//	source, license     where the code lives ("owner/repo/folder"), and its SPDX licence
+//	properties          what a user can set, name -> property (below)
+//	args                groups of arguments: [["--dir", "{{dir}}"], ["{{tags}}"]]
+//	env                 environment variables, name -> text with placeholders
+//	cwd                 working directory, with placeholders
+//	needs               what must be on the machine: "chromium", "node>=22.14.0"
+//	proven              {"level": "started" | "installed" | "untried", "tools": 3, "date": "2026-11-29"}
+//	note                for maintainers
+//	runs                how the server runs, which decides the fields beside these:
+//
+//	npm      package, version, bin              an npm package and its executable
+//	pypi     package, version, bin, with        a Python package; with holds further requirements, as in "mcp<2"
+//	go       package, version, bin              a package for go install
+//	crate    package, version, bin              a crate for cargo install
+//	git      repository, commit, subdir, install, run   a clone built by install, whose server run starts
+//	git      repository, commit, subdir, bin, with      a clone that is a Python project with the executable bin
+//	remote   url, headers, transport            a server elsewhere; transport "sse" is the old HTTP+SSE one
+//	command  command, install                   a program of the machine; install is what pull runs first
+//	none     reason                             no way to run it here, and why; naming it tells the reason
+//
+// A version is an exact one; without it the newest is taken. run is a list of strings; install is a
+// list of such lists, each one command without a shell.
+//
+// A property is a subset of JSON Schema: type ("string", "integer", "number", "boolean", or "array",
+// which is a list of strings), description, enum (of strings), default, and beside that required and
+// secret (its value is masked wherever people could read it).
+//
+// # Placeholders
+//
+// {{name}} in args, env, cwd, url and headers stands for a property's value: a string as it is, a
+// number in the spelling that the user gave, true or false, a list joined by commas. An argument that
+// is exactly one placeholder of a list becomes one argument for each element. A property that is
+// neither given nor has a default is unset, null and an empty list are too: a group of arguments, a variable or a
+// header that names an unset property is left out. {{@state}} is the server's own folder for what it
+// keeps between starts. In a url, values are escaped, unless the url is one placeholder.
+//
+// # The other format
+//
+// An entry without runs, whose command is a list of groups of strings, is in the format of
+// CubeSandbox's example gateway: description, command (program and arguments, groups as above), env,
+// install, properties. Both kinds of entry may stand in one file. A command that starts with
+// "uvx PACKAGE" or "npx -y PACKAGE" becomes pypi or npm, so that its executable is resolved once and
+// started without the launcher.
 package catalog
 
-import "encoding/json"
+import (
+	"maps"
+	"slices"
+)
 
 // Catalog is a set of entries by name. It never changes once made; a nil Catalog is empty.
 type Catalog struct {
 	entries map[string]*Entry
 }
 
-// Entry is one server of the catalogue. Its JSON is that of the contract's "catalog ls" and "show".
-type Entry struct {
-	Name        string
-	Title       string
-	Description string
-	Source      string
-	License     string
-	Runs        Kind
-	Package     string
-	Version     string
-	Properties  map[string]Property
-}
-
-// Property is one declared property of an entry.
-type Property struct {
-	Type        string          `json:"type"`
-	Required    bool            `json:"required"`
-	Description string          `json:"description,omitempty"`
-	Secret      bool            `json:"secret,omitempty"`
-	Enum        []string        `json:"enum,omitempty"`
-	Default     json.RawMessage `json:"default,omitempty"`
-}
-
-// Problem is one fault of a catalogue file or of the properties given for an entry.
-type Problem struct {
-	Entry   string // the entry's name
-	Field   string // the field or property; empty for the entry as a whole
-	Message string // what is wrong and what is allowed
-	Hint    string // what the reader can do next; may be empty
-}
-
-// Error is everything that is wrong with a catalogue file.
-type Error struct{ Problems []Problem }
-
-// Error says all problems in one line.
-func (e *Error) Error() string { return "not yet" }
-
-// Parse reads a catalogue file. An error is an *Error.
-func Parse(data []byte) (*Catalog, error) { return &Catalog{}, nil }
-
 // Merge returns the entries of c, each replaced or joined by those of over.
-func (c *Catalog) Merge(over *Catalog) *Catalog { return c }
+func (c *Catalog) Merge(over *Catalog) *Catalog {
+	merged := &Catalog{entries: map[string]*Entry{}}
+	for _, part := range []*Catalog{c, over} {
+		if part != nil {
+			maps.Copy(merged.entries, part.entries)
+		}
+	}
+	return merged
+}
 
 // Lookup returns the entry of that name.
-func (c *Catalog) Lookup(name string) (*Entry, bool) { return nil, false }
+func (c *Catalog) Lookup(name string) (*Entry, bool) {
+	if c == nil {
+		return nil, false
+	}
+	entry, ok := c.entries[name]
+	return entry, ok
+}
 
 // Names returns all names, sorted.
-func (c *Catalog) Names() []string { return nil }
+func (c *Catalog) Names() []string {
+	if c == nil {
+		return nil
+	}
+	return sortedKeys(c.entries)
+}
 
 // Entries returns all entries, sorted by name.
-func (c *Catalog) Entries() []*Entry { return nil }
+func (c *Catalog) Entries() []*Entry {
+	entries := []*Entry{}
+	for _, name := range c.Names() {
+		entries = append(entries, c.entries[name])
+	}
+	return entries
+}
 
 // Nearest returns up to three names that name may have been meant for, the nearest first.
-func (c *Catalog) Nearest(name string) []string { return nil }
+func (c *Catalog) Nearest(name string) []string {
+	return Nearest(name, c.Names())
+}
 
-// Launch fills the entry's placeholders with the properties.
-func (e *Entry) Launch(props map[string]json.RawMessage) (Launch, []Problem) { return Launch{}, nil }
-
-// WithState returns the plan with the server's own state folder filled in wherever the entry names
-// it. Every plan must pass here before it is run.
-func (l Launch) WithState(dir string) Launch { return l }
-
-// NeedsState says whether the plan names the server's own state folder.
-func (l Launch) NeedsState() bool { return false }
+// sortedKeys gives the order in which maps are gone through, so that messages and plans never depend
+// on Go's random one.
+func sortedKeys[K ~string, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -42,7 +42,7 @@ type Launch struct {
 	Commit     string     // git: the commit, 40 hex digits
 	Subdir     string     // git: the folder in the clone where steps and program run; empty means its root
 	Program    []string   // git: program and first arguments, run in the clone; empty means a Python project with Bin
-	Steps      [][]string // git: argument vectors that build the clone; command: what pull runs, as root
+	Steps      [][]string // git: argument vectors that build the clone; else: what pull runs first, as root
 	Needs      []string   // what must be on the machine: "chromium", "node>=22.14.0"
 
 	Env     map[string]secret.Value
