@@ -22,17 +22,13 @@ type Died struct {
 	Lines []string // what it wrote to stderr, or else the last lines of its log
 }
 
-// Error says how it ended, and below that what it wrote. The reason of a crash is in the first line.
+// Error says in one line how it ended, with the reason where that was a crash.
 func (e *Died) Error() string {
 	text := "gateway ended before it was ready: " + e.Ended
 	for _, line := range e.Lines {
 		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
-			text += ": " + line
-			break
+			return text + ": " + line
 		}
-	}
-	for _, line := range e.Lines {
-		text += "\n  | " + line
 	}
 	return text
 }

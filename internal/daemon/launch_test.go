@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,7 +56,8 @@ func TestA4_LauncherLeavesNoDescriptor(t *testing.T) {
 		ends = append(ends, r)
 		return w
 	}
-	cmd := exec.Command(os.Args[0], "launcher", "ready")
+	serving := namedPipe(t)
+	cmd := exec.Command(os.Args[0], "launcher", "ready", serving)
 	cmd.Env = append(os.Environ(), "GATEWAY_ACCESS_TOKEN="+theToken, "KEPT=yes")
 	cmd.Dir = t.TempDir()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipe(), pipe(), pipe()        // any pipe will do for its input
@@ -86,6 +88,7 @@ func TestA4_LauncherLeavesNoDescriptor(t *testing.T) {
 	if !info.Alive() {
 		t.Fatal("the daemon does not go on")
 	}
+	told(t, serving)
 	if got.SID != got.PID || got.Dir != cmd.Dir || got.Input != theInput {
 		t.Errorf("daemon: %+v, want a session of its own, %s, and the input", got, cmd.Dir)
 	}
@@ -158,20 +161,23 @@ func wantNoChild(t *testing.T) {
 func TestA5_DaemonDies(t *testing.T) {
 	t.Run("panic", func(t *testing.T) {
 		_, err := launch(t, t.Context(), daemon.LaunchOptions{}, "panic-early")
-		first, rest, _ := strings.Cut(err.Error(), "\n")
-		if want := "gateway ended before it was ready: exit status 2: panic: no luck today"; first != want {
-			t.Errorf("first line %q, want %q", first, want)
+		if want := "gateway ended before it was ready: exit status 2: panic: no luck today"; err == nil || err.Error() != want {
+			t.Fatalf("got %v, want %s", err, want)
 		}
-		if !strings.Contains(rest, "  | goroutine 1 [running]:") {
-			t.Errorf("no stack below:\n%s", rest)
+		var died *daemon.Died
+		if !errors.As(err, &died) || !slices.Contains(died.Lines, "goroutine 1 [running]:") {
+			t.Errorf("no stack among %q", died.Lines)
 		}
 	})
 	t.Run("killed", func(t *testing.T) {
 		log := filepath.Join(t.TempDir(), "log")
 		_, err := launch(t, t.Context(), daemon.LaunchOptions{Log: log}, "log-and-die", log)
-		want := "gateway ended before it was ready: signal: killed\n  | level=ERROR msg=\"out of luck\""
-		if err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
+		if want := "gateway ended before it was ready: signal: killed"; err == nil || err.Error() != want {
+			t.Fatalf("got %v, want %s", err, want)
+		}
+		var died *daemon.Died
+		if want := []string{`level=ERROR msg="out of luck"`}; !errors.As(err, &died) || !slices.Equal(died.Lines, want) {
+			t.Errorf("lines %q, want %q", died.Lines, want)
 		}
 	})
 	t.Run("B75 quoted without secrets", func(t *testing.T) {
@@ -268,7 +274,8 @@ func TestB23_LateDaemonStillGivesItsReason(t *testing.T) {
 
 func TestLaunch_LargeInput(t *testing.T) {
 	input := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // far more than a pipe holds
-	report, err := launch(t, t.Context(), daemon.LaunchOptions{Input: input}, "ready")
+	serving := namedPipe(t)
+	report, err := launch(t, t.Context(), daemon.LaunchOptions{Input: input}, "ready", serving)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,6 +284,7 @@ func TestLaunch_LargeInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	endOf(t, got.PID)
+	told(t, serving)
 	if got.Input != string(input) {
 		t.Errorf("%d bytes came, want %d", len(got.Input), len(input))
 	}

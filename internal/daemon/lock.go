@@ -22,7 +22,6 @@ type AlreadyRunning struct {
 	PID     int // 0 when the holder of the lock has not said who it is
 	Listen  string
 	Started time.Time
-	Age     time.Duration
 	Root    string // of the paths; named in the command that ends the gateway
 }
 
@@ -36,8 +35,11 @@ func (e *AlreadyRunning) Error() string {
 		stop += " --root " + e.Root
 	}
 	return fmt.Sprintf("gateway is already running (pid %d, port %s, for %s); end it with %q",
-		e.PID, port(e.Listen), e.Age.Round(time.Second), stop)
+		e.PID, port(e.Listen), e.Age().Round(time.Second), stop)
 }
+
+// Age is how long the running gateway has been there. A clock that was set back makes it no less than 0.
+func (e *AlreadyRunning) Age() time.Duration { return max(0, time.Since(e.Started)) }
 
 func port(listen string) string {
 	if _, p, err := net.SplitHostPort(listen); err == nil {
@@ -123,11 +125,7 @@ func holder(p Paths, late bool) error {
 	if !ok && !late {
 		return nil
 	}
-	e := &AlreadyRunning{PID: info.PID, Listen: info.Listen, Started: info.Started, Root: p.Root}
-	if !info.Started.IsZero() {
-		e.Age = max(0, time.Since(info.Started))
-	}
-	return e
+	return &AlreadyRunning{PID: info.PID, Listen: info.Listen, Started: info.Started, Root: p.Root}
 }
 
 // occupy clears the leavings of a dead gateway and says who holds the lock now.

@@ -92,7 +92,7 @@ func playDaemon(args []string) error {
 	defer s.Close()
 	switch args[0] {
 	case "ready":
-		return playReady(s)
+		return playReady(s, args[1])
 	case "refuse":
 		return s.Report(daemon.Report{Text: "server \"x\" [not_found]", Code: 1})
 	case "linger": // says no, but does not end
@@ -123,7 +123,7 @@ func playDaemon(args []string) error {
 	return fmt.Errorf("no such part: %q", args[0])
 }
 
-func playReady(s *daemon.Start) error {
+func playReady(s *daemon.Start, pipe string) error {
 	sid, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
 	dir, err := os.Getwd()
 	if err != nil {
@@ -134,6 +134,9 @@ func playReady(s *daemon.Start) error {
 		return err
 	}
 	if err := s.Report(daemon.Report{OK: true, Text: "ready", Status: doc}); err != nil {
+		return err
+	}
+	if err := tell(pipe, "serving"); err != nil {
 		return err
 	}
 	<-s.Context().Done()
