@@ -152,7 +152,18 @@ func (l *Lock) occupy(info Info) error {
 	if err := os.MkdirAll(filepath.Dir(l.paths.Pid()), 0o755); err != nil {
 		return fmt.Errorf("make the pid file's folder: %w", err)
 	}
-	if err := replaceFile(l.paths.Pid(), strconv.Itoa(info.PID)+"\n", 0o644); err != nil {
+	return writePid(l.paths.Pid(), info.PID)
+}
+
+// writePid writes the file whole or not at all. It is not forced to the disk: it means nothing after
+// the machine has gone down.
+func writePid(path string, pid int) error {
+	draft := path + ".new"
+	err := os.WriteFile(draft, []byte(strconv.Itoa(pid)+"\n"), 0o644)
+	if err == nil {
+		err = os.Rename(draft, path)
+	}
+	if err != nil {
 		return fmt.Errorf("write pid file: %w", err)
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -124,23 +123,35 @@ func parseKernelAddr(text string) (netip.AddrPort, bool) {
 
 // socketHolder finds a process that has one of the sockets open.
 func socketHolder(links map[string]bool) (pid int, comm string, ok bool) {
-	descriptors, err := filepath.Glob("/proc/[0-9]*/fd/*")
-	if err != nil {
-		return 0, "", false
-	}
-	for _, fd := range descriptors {
-		link, err := os.Readlink(fd)
-		if err != nil || !links[link] {
-			continue
-		}
-		process := filepath.Dir(filepath.Dir(fd))
-		name, err := os.ReadFile(filepath.Join(process, "comm"))
-		if err != nil {
-			continue // it ended while we were looking
-		}
-		if pid, err = strconv.Atoi(filepath.Base(process)); err == nil {
-			return pid, string(bytes.TrimSpace(name)), true
+	for _, pid := range numbersIn("/proc") {
+		process := "/proc/" + strconv.Itoa(pid)
+		for _, fd := range numbersIn(process + "/fd") {
+			link, err := os.Readlink(process + "/fd/" + strconv.Itoa(fd))
+			if err != nil || !links[link] {
+				continue
+			}
+			if name, err := os.ReadFile(process + "/comm"); err == nil {
+				return pid, string(bytes.TrimSpace(name)), true
+			}
 		}
 	}
 	return 0, "", false
+}
+
+// numbersIn lists the names in a folder that are numbers. A process may end while it is looked at, or
+// be another user's: then there are none.
+func numbersIn(folder string) []int {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // the part that could be read is good too
+	var numbers []int
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
 }

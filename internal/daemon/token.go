@@ -32,10 +32,9 @@ func WriteToken(p Paths, token secret.Value) error {
 	return nil
 }
 
-// replaceFile writes a file that is never seen half written. It has this mode whatever mode an older
-// file of that name had.
+// replaceFile writes a file that is never seen half written, and has this mode whatever mode an older
+// file of that name had: renameio.WriteFile would keep the older one's.
 func replaceFile(path, text string, mode os.FileMode) error {
-	// Not renameio.WriteFile: that one keeps the older file's mode.
 	file, err := renameio.NewPendingFile(path,
 		renameio.WithStaticPermissions(mode), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
