@@ -235,8 +235,7 @@ func TestEnding(t *testing.T) {
 			d := talk(t, c.flags...)
 			if c.input != "" {
 				d.send(c.input)
-			}
-			if c.name != "unknown request" && c.name != "boom" {
+			} else {
 				d.in.Close()
 			}
 			_, _ = io.ReadAll(d.out)
