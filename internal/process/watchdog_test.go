@@ -1,0 +1,143 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// watchdogOf finds a gateway's watchdog: its child that has the mark as an argument.
+func watchdogOf(t *testing.T, gateway int, mark string) int {
+	t.Helper()
+	procs, err := readProcs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if p.ppid == gateway && !p.dead() && strings.Contains(string(args), mark) {
+			return p.pid
+		}
+	}
+	return 0
+}
+
+func TestB68_KilledGatewayLeavesNothing(t *testing.T) { modes(t, killGateway) }
+
+func killGateway(t *testing.T, o HostOptions) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway := exec.Command(exe)
+	gateway.Env = setEnv(os.Environ(), roleVar, "gateway")
+	if o.NoCgroup {
+		gateway.Env = append(gateway.Env, "PROCESS_TEST_NO_CGROUP=1")
+	}
+	// As a shell would: the group signal below must not reach the watchdog.
+	gateway.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	gateway.Stderr = os.Stderr
+	stdout, err := gateway.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gateway.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var left []handle
+	group := ""
+	for lines := bufio.NewScanner(stdout); lines.Scan() && lines.Text() != "ready"; {
+		if dir, ok := strings.CutPrefix(lines.Text(), "group "); ok {
+			group = dir
+			continue
+		}
+		for pid := range strings.FieldsSeq(lines.Text()) {
+			left = append(left, hold(t, pid))
+		}
+	}
+	watchdog := hold(t, fmt.Sprint(watchdogOf(t, gateway.Process.Pid, markName)))
+	if err := syscall.Kill(-gateway.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = gateway.Wait()
+	if len(left) != 4 {
+		t.Fatalf("%d processes", len(left))
+	}
+	for _, p := range left {
+		p.mustEnd(t)
+	}
+	watchdog.mustEnd(t)
+	if o.NoCgroup != (group == "") {
+		t.Errorf("control group %q", group)
+	}
+	if _, err := os.Stat(group); group != "" && !os.IsNotExist(err) {
+		t.Errorf("control group left: %v", err)
+	}
+}
+
+func TestWatchdog(t *testing.T) {
+	h := newHost(t, HostOptions{})
+	pid := watchdogOf(t, os.Getpid(), h.watchdog.mark)
+	if pid == 0 {
+		t.Fatal("no watchdog")
+	}
+	t.Run("holds three descriptors", func(t *testing.T) {
+		p := start(t, h, shell("cat"))
+		defer p.Stop(context.Background())
+		links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held []string
+		for _, link := range links {
+			// Shells keep a descriptor of their own above 9 for what they have redirected.
+			if to, _ := os.Readlink(link); filepath.Base(link) < "3" && len(filepath.Base(link)) == 1 || to != os.DevNull {
+				held = append(held, filepath.Base(link))
+			}
+		}
+		if !slices.Equal(held, []string{"0", "1", "2"}) {
+			t.Errorf("descriptors %q", held)
+		}
+	})
+	t.Run("has a session of its own", func(t *testing.T) {
+		procs, err := readProcs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range procs {
+			if p.pid == pid && (p.session != pid || p.group != pid) {
+				t.Errorf("%+v", p)
+			}
+		}
+	})
+	t.Run("ends with the host", func(t *testing.T) {
+		held := hold(t, fmt.Sprint(pid))
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		held.mustEnd(t)
+	})
+}
+
+func TestWatchdog_IsStartedAgain(t *testing.T) {
+	h := newHost(t, HostOptions{})
+	first := watchdogOf(t, os.Getpid(), h.watchdog.mark)
+	held := hold(t, fmt.Sprint(first))
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	held.mustEnd(t)
+	for range 10000 { // each look takes longer than a start
+		if next := watchdogOf(t, os.Getpid(), h.watchdog.mark); next != 0 && next != first {
+			return
+		}
+	}
+	t.Error("no second watchdog")
+}
