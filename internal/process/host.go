@@ -54,6 +54,9 @@ type Host struct {
 	trees    atomic.Int64
 	running  sync.WaitGroup
 
+	closing  sync.Once
+	closeErr error
+
 	mu     sync.Mutex
 	closed bool
 	live   map[*Process]struct{}
@@ -95,11 +98,12 @@ func NewHost(o HostOptions) (*Host, error) {
 
 // Close kills every tree that is left and waits for it. Stop the processes first for a gentle end.
 func (h *Host) Close() error {
+	h.closing.Do(func() { h.closeErr = h.close() })
+	return h.closeErr
+}
+
+func (h *Host) close() error {
 	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil
-	}
 	h.closed = true
 	for p := range h.live {
 		p.force()

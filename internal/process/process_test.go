@@ -150,7 +150,7 @@ func TestStop_Ladder(t *testing.T) {
 			}
 		})
 		t.Run("then SIGTERM, once", func(t *testing.T) {
-			o := HostOptions{NoCgroup: o.NoCgroup, StdinGrace: 300 * time.Millisecond, TermGrace: time.Hour}
+			o := HostOptions{NoCgroup: o.NoCgroup, StdinGrace: time.Millisecond, TermGrace: time.Hour}
 			p := start(t, newHost(t, o), self(t, "tells"))
 			readLine(t, p.Stdout())
 			p.Stop(context.Background())

@@ -141,3 +141,51 @@ func TestWatchdog_IsStartedAgain(t *testing.T) {
 	}
 	t.Error("no second watchdog")
 }
+
+// The script runs in whatever /bin/sh an image has, and with hardly any other program there.
+func TestWatchdog_Script(t *testing.T) {
+	for _, name := range []string{"sh", "dash", "bash", "busybox"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		argv := []string{path}
+		if name == "busybox" {
+			argv = append(argv, "ash")
+		}
+		for _, programs := range []string{os.Getenv("PATH"), t.TempDir()} {
+			t.Run(fmt.Sprintf("%s with PATH %s", name, programs), func(t *testing.T) {
+				mark := fmt.Sprintf("%s=test%d-%s/", markName, os.Getpid(), filepath.Base(t.TempDir()))
+				marked := exec.Command("/bin/sh", "-c", "read x")
+				marked.Env = []string{"A=line\nbreak", mark + "1/", "Z=z"}
+				grouped := exec.Command("/bin/sh", "-c", "read x")
+				grouped.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+				spared := exec.Command("/bin/sh", "-c", "read x")
+				for _, cmd := range []*exec.Cmd{marked, grouped, spared} {
+					if _, err := cmd.StdinPipe(); err != nil {
+						t.Fatal(err)
+					}
+					if err := cmd.Start(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				script := exec.Command(argv[0], append(argv[1:], "-c", watchdogScript, "watchdog", mark, "")...)
+				script.Env = []string{"PATH=" + programs}
+				script.Stdin = strings.NewReader(fmt.Sprintf("1 2 3\n%d\n77777", grouped.Process.Pid))
+				if out, err := script.CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+				for _, cmd := range []*exec.Cmd{marked, grouped} {
+					if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+						t.Errorf("%v", err)
+					}
+				}
+				if err := spared.Process.Signal(syscall.Signal(0)); err != nil {
+					t.Errorf("an unmarked process was ended: %v", err)
+				}
+				_ = spared.Process.Kill()
+				_ = spared.Wait()
+			})
+		}
+	}
+}
