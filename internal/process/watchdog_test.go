@@ -171,7 +171,7 @@ func TestWatchdog_Script(t *testing.T) {
 				}
 				script := exec.Command(argv[0], append(argv[1:], "-c", watchdogScript, "watchdog", mark, "")...)
 				script.Env = []string{"PATH=" + programs}
-				script.Stdin = strings.NewReader(fmt.Sprintf("1 2 3\n%d\n77777", grouped.Process.Pid))
+				script.Stdin = strings.NewReader(fmt.Sprintf("99999991 99999992\n%d\n9999999", grouped.Process.Pid))
 				if out, err := script.CombinedOutput(); err != nil {
 					t.Errorf("%v: %s", err, out)
 				}
