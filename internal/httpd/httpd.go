@@ -1,0 +1,185 @@
+// Package httpd is the gateway's door: the listener, the bearer token, the origins of browser pages,
+// GET /health. What is served behind it, MCP above all, it is given as handlers.
+package httpd
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"mcp-gateway/internal/secret"
+	"mcp-gateway/internal/wire"
+)
+
+// The states of /health.
+const (
+	OK       = "ok"
+	Degraded = "degraded" // it serves, and at least one server does not
+	Starting = "starting"
+)
+
+// Health is the answer of GET /health: numbers only, no names, since it needs no token.
+type Health struct {
+	Status  string `json:"status"`
+	Servers int    `json:"servers"`
+	Tools   int    `json:"tools"`
+}
+
+// Options configure a Server.
+type Options struct {
+	Token          secret.Value
+	AllowedOrigins []string     // of browser pages, as "https://app.example.com"; "*" allows all
+	MCP            http.Handler // /mcp
+	Health         func() Health
+	Log            *slog.Logger
+}
+
+// Server answers HTTP requests.
+type Server struct {
+	o      Options
+	digest [sha256.Size]byte
+	http   *http.Server
+}
+
+// readHeaderLimit bounds how long a client may take to send its headers. There is no limit on
+// writing: event streams live as long as their clients.
+const readHeaderLimit = 30 * time.Second
+
+// New makes a server.
+func New(o Options) *Server {
+	s := &Server{o: o, digest: sha256.Sum256([]byte(o.Token.Reveal()))}
+	s.http = &http.Server{
+		Handler:           http.HandlerFunc(s.route),
+		ReadHeaderTimeout: readHeaderLimit,
+		IdleTimeout:       5 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// Serve accepts connections until Close; it then returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	return nil
+}
+
+// Shutdown stops accepting, waits for open requests until ctx ends, and closes what is left.
+func (s *Server) Shutdown(ctx context.Context) {
+	if s.http.Shutdown(ctx) != nil {
+		s.http.Close()
+	}
+}
+
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/mcp" || r.URL.Path == "/mcp/" {
+		if s.origin(w, r) && s.authorized(w, r) {
+			s.o.MCP.ServeHTTP(w, r)
+		}
+		return
+	}
+	if r.URL.Path == "/health" {
+		s.health(w, r)
+		return
+	}
+	refuse(w, http.StatusNotFound, fmt.Sprintf("%.100q is not served here; MCP is at /mcp", r.URL.Path))
+}
+
+// origin lets pages of allowed origins in, and answers their preflight requests. A request without
+// an Origin comes from no page. The origin is never compared with the Host header: with DNS
+// rebinding both carry the same foreign name.
+func (s *Server) origin(w http.ResponseWriter, r *http.Request) bool {
+	origins := r.Header["Origin"]
+	if len(origins) == 0 {
+		return true
+	}
+	origin := origins[0]
+	if !s.allowed(origin) {
+		refuse(w, http.StatusForbidden, fmt.Sprintf("pages of the origin %.100q are not allowed here; --allow-origin allows one", origin))
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return true
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS")
+	headers := "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		headers = asked // Mcp-Param-* have names that cannot be listed
+	}
+	h.Set("Access-Control-Allow-Headers", headers)
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return false
+}
+
+// allowed tells whether an origin is a configured one, or a page of this very machine.
+func (s *Server) allowed(origin string) bool {
+	if slices.Contains(s.o.AllowedOrigins, origin) || slices.Contains(s.o.AllowedOrigins, "*") {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// authorized compares the bearer token (RFC 6750) in constant time.
+func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
+	if values := r.Header["Authorization"]; len(values) == 1 {
+		scheme, token, _ := strings.Cut(values[0], " ")
+		digest := sha256.Sum256([]byte(strings.TrimSpace(token)))
+		if subtle.ConstantTimeCompare(digest[:], s.digest[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
+			return true
+		}
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	refuse(w, http.StatusUnauthorized, "the bearer token is missing or wrong: send Authorization: Bearer <token>")
+	return false
+}
+
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "/health takes GET")
+		return
+	}
+	health := s.o.Health()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if health.Status == Starting {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	// A client that has gone misses nothing.
+	_ = json.NewEncoder(w).Encode(health)
+}
+
+// refuse answers with a JSON-RPC error, which MCP clients show.
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(wire.ErrorReply(nil, (&wire.Error{Code: wire.CodeInvalidRequest, Message: message}).Object()))
+}
+
+// Unready answers every request with 503, while the gateway starts.
+func Unready(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Retry-After", "1")
+	refuse(w, http.StatusServiceUnavailable, "the gateway is starting; try again in a second")
+}

@@ -1,0 +1,160 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mcp-gateway/internal/telemetry"
+	"mcp-gateway/internal/upstream"
+	"mcp-gateway/internal/wire"
+)
+
+// feature is one kind of list that servers have.
+type feature struct {
+	capability string
+	method     string // that reads the list
+	member     string // of the result, the array
+	changed    string // the server's notification that the list is another one
+	tools      bool   // stays when only tools are exposed
+	of         func(*listing) *[][]byte
+}
+
+var features = []feature{
+	{"tools", "tools/list", "tools", "notifications/tools/list_changed", true, func(l *listing) *[][]byte { return &l.tools }},
+	{"prompts", "prompts/list", "prompts", "notifications/prompts/list_changed", false, func(l *listing) *[][]byte { return &l.prompts }},
+	{"resources", "resources/list", "resources", "notifications/resources/list_changed", false, func(l *listing) *[][]byte { return &l.resources }},
+	{"resources", "resources/templates/list", "resourceTemplates", "notifications/resources/list_changed", false, func(l *listing) *[][]byte { return &l.templates }},
+}
+
+// readLists reads a new connection's lists, all pages, and publishes them. It is what makes a server
+// ready: one whose tools cannot be read is not.
+func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
+	hello := c.Hello()
+	out := &listing{server: l.m.Name, options: l.m.Options, instructions: hello.Instructions, capabilities: hello.Capabilities}
+	last := l.listing.Load()
+	for _, f := range features {
+		if !hello.Can(f.capability) || l.r.o.ToolsOnly && !f.tools {
+			continue
+		}
+		elements, err := l.read(ctx, c, f)
+		switch {
+		case err == nil:
+			*f.of(out) = elements
+		case f.tools && last == nil:
+			return fmt.Errorf("server %q: %w", l.m.Name, err)
+		default:
+			l.r.o.Log.Warn("list not read", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, f.method, telemetry.KeyError, err)
+			if last != nil {
+				*f.of(out) = *f.of(last)
+			}
+		}
+	}
+	l.listing.Store(out)
+	l.r.rebuild()
+	if last != nil {
+		l.restore(c)
+		l.r.announce(featuresOf(hello)...)
+	}
+	return nil
+}
+
+func (l *link) read(ctx context.Context, c upstream.Conn, f feature) ([][]byte, error) {
+	var meta []byte
+	if l.modern {
+		meta = upstream.ModernMeta(l.r.identity())
+	}
+	return upstream.ListAll(ctx, c, f.method, f.member, meta)
+}
+
+func featuresOf(hello upstream.Hello) (changed []string) {
+	for _, f := range features[:3] {
+		if hello.Can(f.capability) {
+			changed = append(changed, f.changed)
+		}
+	}
+	return changed
+}
+
+const (
+	burst     = 10 * time.Millisecond // changes this close together are read once
+	listLimit = 30 * time.Second      // for reading lists again
+)
+
+// reload reads lists again after the server has said that they changed. One goroutine does so for a
+// link; what changes meanwhile, it reads once more.
+func (l *link) reload(changed string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dirty == nil {
+		l.dirty = map[string]bool{}
+	}
+	l.dirty[changed] = true
+	if l.reading || l.r.ctx.Err() != nil {
+		return
+	}
+	l.reading = true
+	l.r.wait.Go(l.rereads)
+}
+
+func (l *link) rereads() {
+	for {
+		select {
+		case <-time.After(burst):
+		case <-l.r.ctx.Done():
+		}
+		l.mu.Lock()
+		dirty := l.dirty
+		l.dirty = nil
+		if len(dirty) == 0 || l.r.ctx.Err() != nil {
+			l.reading = false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		l.reread(dirty)
+	}
+}
+
+// reread reads the lists that changed, publishes them, and tells the clients: reading comes first,
+// and an equal list is told of too, since the client has no other way to know.
+func (l *link) reread(dirty map[string]bool) {
+	c := l.server.Live()
+	last := l.listing.Load()
+	if c == nil || last == nil {
+		return // the next start reads everything
+	}
+	ctx, cancel := context.WithTimeoutCause(l.r.ctx, listLimit, fmt.Errorf("no answer within %s", listLimit))
+	defer cancel()
+	out := *last
+	for _, f := range features {
+		if !dirty[f.changed] || l.r.o.ToolsOnly && !f.tools {
+			continue
+		}
+		elements, err := l.read(ctx, c, f)
+		if err != nil {
+			l.r.o.Log.Warn("changed list not read", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, f.method, telemetry.KeyError, err)
+			continue
+		}
+		*f.of(&out) = elements
+	}
+	l.listing.Store(&out)
+	l.r.rebuild()
+	for _, f := range features[:3] {
+		if dirty[f.changed] {
+			l.r.announce(f.changed)
+		}
+	}
+}
+
+// capable tells whether any server of an era has the capability.
+func (r *Relay) capable(e int, name string) bool {
+	for _, server := range r.names {
+		if l := r.members[server].links[e].listing.Load(); l != nil {
+			if kind := wire.Kind(wire.Get(l.capabilities, name)); kind == '{' {
+				return true
+			}
+		}
+	}
+	return false
+}

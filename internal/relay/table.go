@@ -1,0 +1,310 @@
+package relay
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"mcp-gateway/internal/catalog"
+	"mcp-gateway/internal/downstream"
+	"mcp-gateway/internal/wire"
+)
+
+// listing is what one server lists; its elements are the server's own bytes.
+type listing struct {
+	server       string
+	options      catalog.Options
+	tools        [][]byte
+	prompts      [][]byte
+	resources    [][]byte
+	templates    [][]byte
+	instructions string
+	capabilities []byte
+}
+
+// route says where an exposed name leads.
+type route struct {
+	server   string
+	name     string // the server's own
+	exposed  string
+	element  []byte // as it is listed to clients
+	headers  []downstream.ParamHeader
+	template *template // of a resource template
+}
+
+// table is everything that clients see of all servers: made whole, published, never changed.
+type table struct {
+	tools     map[string]*route
+	prompts   map[string]*route
+	resources map[string]*route // by exposed URI
+	templates []*route
+	order     []*route // tools as listed
+
+	// Ready-made results of the lists, for the revisions before 2026-07-28 and for it.
+	lists [2]map[string][]byte
+
+	instructions string
+	servers      []string // in order of their names
+	uris         map[origin]string
+	remapped     map[string]bool // servers some of whose URIs are exposed under another one
+}
+
+// given remembers the names that have been exposed, so that none changes its meaning.
+type given struct {
+	tools, prompts, resources, templates map[string]origin
+}
+
+func newGiven() *given {
+	return &given{map[string]origin{}, map[string]origin{}, map[string]origin{}, map[string]origin{}}
+}
+
+// note is something about a listing that belongs into the log.
+type note struct{ server, text string }
+
+// build merges the listings, which come sorted by server.
+func build(listings []*listing, g *given) (*table, []note) {
+	b := &builder{t: &table{
+		tools: map[string]*route{}, prompts: map[string]*route{}, resources: map[string]*route{},
+		uris: map[origin]string{}, remapped: map[string]bool{},
+	}, prefix: map[string]string{}}
+	for _, l := range listings {
+		b.prefix[l.server] = l.options.Prefix
+		b.t.servers = append(b.t.servers, l.server)
+	}
+	b.tools(listings, g)
+	b.prompts(listings, g)
+	b.resources(listings, g)
+	b.t.instructions = mergeInstructions(listings)
+	return b.t, b.notes
+}
+
+type builder struct {
+	t      *table
+	prefix map[string]string
+	notes  []note
+}
+
+func (b *builder) note(server, format string, args ...any) {
+	b.notes = append(b.notes, note{server, fmt.Sprintf(format, args...)})
+}
+
+// element is one entry of a list with its key.
+type element struct {
+	origin
+	raw []byte
+}
+
+// collect reads the keys of one kind of list; what has none, or one that came before, is left out.
+func (b *builder) collect(listings []*listing, of func(*listing) [][]byte, key string) []element {
+	var all []element
+	for _, l := range listings {
+		seen := map[string]bool{}
+		for _, raw := range of(l) {
+			name, ok := wire.GetString(raw, key)
+			switch {
+			case !ok || name == "" && key == "name":
+				b.note(l.server, "an element without a %q was left out of the list: %.200s", key, raw)
+			case seen[name]:
+				b.note(l.server, "%q is listed twice, the first one counts", name)
+			case key == "name" && !allowed(l.options, name):
+			default:
+				seen[name] = true
+				all = append(all, element{origin{l.server, name}, raw})
+			}
+		}
+	}
+	return all
+}
+
+// allowed applies the entry's allow and deny patterns to a tool's own name.
+func allowed(o catalog.Options, name string) bool {
+	match := func(patterns []string) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool {
+			ok, err := path.Match(p, name)
+			return ok && err == nil
+		})
+	}
+	return (len(o.Allow) == 0 || match(o.Allow)) && !match(o.Deny)
+}
+
+func origins(all []element) []origin {
+	out := make([]origin, len(all))
+	for i, e := range all {
+		out[i] = e.origin
+	}
+	return out
+}
+
+func (b *builder) tools(listings []*listing, g *given) {
+	all := b.collect(listings, func(l *listing) [][]byte { return l.tools }, "name")
+	names := expose(origins(all), b.prefix, g.tools)
+	var listed [][]byte
+	for _, e := range all {
+		r := &route{server: e.server, name: e.name, exposed: names[e.origin], element: e.raw}
+		if r.exposed != e.name {
+			r.element = wire.Edit(r.element, wire.Change{Key: "name", Value: wire.Quote(r.exposed)})
+			if b.prefix[e.server]+e.name != r.exposed {
+				b.note(e.server, "tool %q is exposed as %q", e.name, r.exposed)
+			}
+		}
+		// Strict clients refuse a tool without a schema, and with it the whole list.
+		if kind := wire.Kind(wire.Get(r.element, "inputSchema")); kind == 0 || kind == 'n' {
+			r.element = wire.Edit(r.element, wire.Change{Key: "inputSchema", Value: []byte(`{"type":"object"}`)})
+			b.note(e.server, "tool %q has no inputSchema, it is listed with one that accepts any object", e.name)
+		}
+		r.headers = paramHeaders(wire.Get(r.element, "inputSchema"), nil, 0)
+		b.t.tools[r.exposed] = r
+		b.t.order = append(b.t.order, r)
+		listed = append(listed, r.element)
+	}
+	b.list("tools/list", "tools", listed)
+}
+
+func (b *builder) prompts(listings []*listing, g *given) {
+	all := b.collect(listings, func(l *listing) [][]byte { return l.prompts }, "name")
+	names := expose(origins(all), b.prefix, g.prompts)
+	var listed [][]byte
+	for _, e := range all {
+		r := &route{server: e.server, name: e.name, exposed: names[e.origin], element: e.raw}
+		if r.exposed != e.name {
+			r.element = wire.Edit(r.element, wire.Change{Key: "name", Value: wire.Quote(r.exposed)})
+		}
+		b.t.prompts[r.exposed] = r
+		listed = append(listed, r.element)
+	}
+	b.list("prompts/list", "prompts", listed)
+}
+
+// ownScheme begins the URIs under which a resource is exposed whose own URI another server has:
+// mcp-gateway://<server>/<the server's own URI>.
+const ownScheme = "mcp-gateway://"
+
+func ownURI(o origin) string { return ownScheme + o.server + "/" + o.name }
+
+func (b *builder) resources(listings []*listing, g *given) {
+	all := b.collect(listings, func(l *listing) [][]byte { return l.resources }, "uri")
+	var listed [][]byte
+	for _, e := range all {
+		r := b.uri(e, "uri", g.resources)
+		b.t.resources[r.exposed] = r
+		b.t.uris[e.origin] = r.exposed
+		listed = append(listed, r.element)
+	}
+	b.list("resources/list", "resources", listed)
+	all = b.collect(listings, func(l *listing) [][]byte { return l.templates }, "uriTemplate")
+	listed = nil
+	for _, e := range all {
+		r := b.uri(e, "uriTemplate", g.templates)
+		r.template = parseTemplate(r.exposed)
+		b.t.templates = append(b.t.templates, r)
+		listed = append(listed, r.element)
+	}
+	b.list("resources/templates/list", "resourceTemplates", listed)
+}
+
+// uri exposes a resource or template: under its own URI where that is free.
+func (b *builder) uri(e element, key string, given map[string]origin) *route {
+	r := &route{server: e.server, name: e.name, exposed: e.name, element: e.raw}
+	if holder, taken := given[e.name]; taken && holder != e.origin {
+		r.exposed = ownURI(e.origin)
+		r.element = wire.Edit(r.element, wire.Change{Key: key, Value: wire.Quote(r.exposed)})
+		b.t.remapped[e.server] = true
+		b.note(e.server, "%s %q is exposed as %q", key, e.name, r.exposed)
+	}
+	given[r.exposed] = e.origin
+	return r
+}
+
+// list makes the result of a list once, for each era.
+func (b *builder) list(method, member string, elements [][]byte) {
+	joined := bytes.Join(elements, []byte(","))
+	for era := range b.t.lists {
+		if b.t.lists[era] == nil {
+			b.t.lists[era] = map[string][]byte{}
+		}
+		end := "]}"
+		if era == 1 {
+			end = `],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
+		}
+		out := fmt.Appendf(make([]byte, 0, len(joined)+len(member)+80), `{"%s":[`, member)
+		b.t.lists[era][method] = append(append(out, joined...), end...)
+	}
+}
+
+// maxInstructions bounds the text that one server adds to the merged instructions.
+const maxInstructions = 16 << 10
+
+// mergeInstructions puts each server's instructions under its name; a single server's stay as they are.
+func mergeInstructions(listings []*listing) string {
+	var out []string
+	for _, l := range listings {
+		text := l.instructions
+		if text == "" {
+			continue
+		}
+		if len(listings) == 1 {
+			return text
+		}
+		if len(text) > maxInstructions {
+			text = strings.ToValidUTF8(text[:maxInstructions], "") + "\n…"
+		}
+		out = append(out, "# "+l.server+"\n\n"+text)
+	}
+	return strings.Join(out, "\n\n")
+}
+
+// maxSchemaDepth bounds the search for x-mcp-header in a schema.
+const maxSchemaDepth = 16
+
+// paramHeaders finds the arguments that 2026-07-28 repeats in headers: properties with x-mcp-header.
+func paramHeaders(schema []byte, at []string, depth int) []downstream.ParamHeader {
+	if depth == 0 && !bytes.Contains(schema, []byte("x-mcp-header")) || depth > maxSchemaDepth {
+		return nil
+	}
+	var out []downstream.ParamHeader
+	for name, property := range wire.Members(wire.Get(schema, "properties")) {
+		where := append(slices.Clone(at), name)
+		if header, ok := wire.GetString(property, "x-mcp-header"); ok && header != "" {
+			out = append(out, downstream.ParamHeader{Path: where, Name: header})
+		}
+		out = append(out, paramHeaders(property, where, depth+1)...)
+	}
+	return out
+}
+
+// nearest names the exposed tool that looks most like the one asked for, "" where none does.
+func (t *table) nearest(name string) string {
+	best, distance := "", max(2, len(name)/3)+1
+	for _, r := range t.order {
+		if d := edits(name, r.exposed, distance); d < distance {
+			best, distance = r.exposed, d
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance, or limit where it is not less.
+func edits(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(row[j+1]+1, row[j]+1, cost)
+		}
+	}
+	return min(row[len(b)], limit)
+}
