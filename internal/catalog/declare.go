@@ -32,13 +32,14 @@ func (r *reader) properties(strict bool) map[string]Property {
 		return properties
 	}
 	for _, member := range members {
+		field := document.Field("properties", member.Name)
 		if member.Repeated {
-			r.report("properties."+member.Name, "is there twice")
+			r.report(field, "is there twice")
 		}
-		if !placeholder.MatchString("{{" + member.Name + "}}") {
-			r.report("properties."+member.Name, "must be named with letters, digits, _, - and .")
+		if placeholder.FindString("{{"+member.Name+"}}") != "{{"+member.Name+"}}" || member.Name == stateName {
+			r.report(field, "must be named with letters, digits, _, - and .")
 		}
-		properties[member.Name] = r.property("properties."+member.Name, member.Value, strict)
+		properties[member.Name] = r.property(field, member.Value, strict)
 	}
 	return properties
 }
@@ -51,7 +52,7 @@ func (r *reader) property(field string, raw json.RawMessage, strict bool) Proper
 		return p
 	}
 	for _, member := range members {
-		at := field + "." + member.Name
+		at := document.Field(field, member.Name)
 		ok, message := true, ""
 		switch member.Name {
 		case "type":
@@ -144,10 +145,10 @@ func (r *reader) checkPlaceholders(e *Entry) {
 		}
 	}
 	for _, name := range sortedKeys(e.Env) {
-		r.checkTemplate(e, "env."+name, e.Env[name])
+		r.checkTemplate(e, document.Field("env", name), e.Env[name])
 	}
 	for _, name := range sortedKeys(e.Headers) {
-		r.checkTemplate(e, "headers."+name, e.Headers[name])
+		r.checkTemplate(e, document.Field("headers", name), e.Headers[name])
 	}
 	r.checkTemplate(e, "cwd", e.Cwd)
 	r.checkTemplate(e, "url", e.URL)

@@ -81,7 +81,7 @@ func (e *Entry) reach(set values, launch *Launch) []Problem {
 	}
 	for _, name := range sortedKeys(launch.Headers) {
 		if message := CheckHeader(name, launch.Headers[name].Reveal()); message != "" {
-			problems = append(problems, Problem{Entry: e.Name, Field: "headers." + name, Message: message})
+			problems = append(problems, Problem{Entry: e.Name, Field: document.Field("headers", name), Message: message})
 		}
 	}
 	return problems

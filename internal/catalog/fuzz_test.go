@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	mcpgateway "mcp-gateway"
 )
@@ -23,6 +24,9 @@ func FuzzParse(f *testing.F) {
 			var refused *Error
 			if !errors.As(err, &refused) || len(refused.Problems) == 0 || c != nil {
 				t.Fatalf("refused without a problem: %v", err)
+			}
+			if line := err.Error(); strings.ContainsFunc(line, unicode.IsControl) {
+				t.Errorf("not one clean line: %q", line)
 			}
 			return
 		}

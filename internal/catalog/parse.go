@@ -54,7 +54,7 @@ func parseEntry(member document.Member) (*Entry, []Problem) {
 	}
 	for _, field := range fields {
 		if field.Repeated {
-			r.report(field.Name, "is there twice")
+			r.report(document.Field("", field.Name), "is there twice")
 		}
 		r.fields[field.Name] = field.Value
 	}
@@ -129,7 +129,7 @@ func (r *reader) onlyFields(allowed []string, where string) {
 		if slices.Contains(allowed, name) {
 			continue
 		}
-		problem := Problem{Entry: r.entry, Field: name, Message: "does not belong to " + where}
+		problem := Problem{Entry: r.entry, Field: document.Field("", name), Message: "does not belong to " + where}
 		if near := Nearest(name, allowed); len(near) > 0 {
 			problem.Hint = fmt.Sprintf("did you mean %q?", near[0])
 		}
@@ -159,7 +159,7 @@ func (r *reader) proven() Proven {
 			ok = json.Unmarshal(member.Value, &proven.Tools) == nil && proven.Tools >= 0
 		}
 		if !ok {
-			r.report("proven."+member.Name, `must be "level" (started, installed or untried), "tools" (a number) or "date" (a string)`)
+			r.report(document.Field("proven", member.Name), `must be "level" (started, installed or untried), "tools" (a number) or "date" (a string)`)
 		}
 	}
 	return proven

@@ -1,16 +1,13 @@
 package catalog
 
-import (
-	"fmt"
-	"strings"
-)
+import "mcp-gateway/internal/catalog/document"
 
 // Problem is one fault of a catalogue file, or of the properties given for an entry.
 type Problem struct {
-	Entry   string // the entry's name; empty for the file as a whole
-	Field   string // the field or property, as in "env.TOKEN" or "paths[1]"; empty for the entry as a whole
-	Message string // what is wrong and what is allowed
-	Hint    string // what the reader can do next; may be empty
+	Entry   string `json:"entry,omitempty"` // the entry's name; empty for the file as a whole
+	Field   string `json:"field,omitempty"` // the field or property, as in "env.TOKEN" or "paths[1]"; empty for the entry as a whole
+	Message string `json:"message"`         // what is wrong and what is allowed
+	Hint    string `json:"hint,omitempty"`  // what the reader can do next; may be empty
 }
 
 // String says the problem in one line.
@@ -20,7 +17,7 @@ func (p Problem) String() string {
 		text = p.Field + ": " + text
 	}
 	if p.Entry != "" {
-		text = fmt.Sprintf("entry %q: %s", p.Entry, text)
+		text = "entry " + document.Quote(p.Entry) + ": " + text
 	}
 	if p.Hint != "" {
 		text += " (" + p.Hint + ")"
@@ -31,17 +28,11 @@ func (p Problem) String() string {
 // Error is everything that is wrong with a catalogue file.
 type Error struct{ Problems []Problem }
 
-// maxToldProblems bounds the one line that Error makes.
-const maxToldProblems = 8
-
-// Error says the problems in one line.
+// Error says the problems in one line of at most 1 KiB.
 func (e *Error) Error() string {
-	var told []string
-	for _, p := range e.Problems[:min(len(e.Problems), maxToldProblems)] {
-		told = append(told, p.String())
+	texts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		texts[i] = p.String()
 	}
-	if more := len(e.Problems) - len(told); more > 0 {
-		told = append(told, fmt.Sprintf("and %d more", more))
-	}
-	return "catalogue: " + strings.Join(told, "; ")
+	return "catalogue: " + document.Line(texts)
 }

@@ -96,7 +96,7 @@ func (r *reader) textMap(name string) map[string]string {
 	}
 	texts := map[string]string{}
 	for _, member := range members {
-		field := name + "." + member.Name
+		field := document.Field(name, member.Name)
 		if member.Repeated {
 			r.report(field, "is there twice")
 		}

@@ -69,6 +69,9 @@ func unwrap(members []document.Member) []document.Member {
 	if len(members) != 1 || members[0].Name != wrapper {
 		return members
 	}
+	if document.IsNull(members[0].Value) {
+		return nil
+	}
 	inner, ok := document.Object(members[0].Value)
 	if !ok {
 		return members
@@ -117,7 +120,7 @@ func (e *entry) problem(field, message, hint string) {
 }
 
 func (e *entry) warn(format string, args ...any) {
-	e.warnings = append(e.warnings, fmt.Sprintf("server %s: ", shown(e.name))+fmt.Sprintf(format, args...))
+	e.warnings = append(e.warnings, fmt.Sprintf("server %s: ", document.Quote(e.name))+fmt.Sprintf(format, args...))
 }
 
 // declared says whether the catalogue's entry of this name has such a property, which then wins over
@@ -199,7 +202,7 @@ func (e *entry) object(field string, raw json.RawMessage, of string) []document.
 	}
 	for _, member := range members {
 		if member.Repeated {
-			e.problem(below(field, member.Name), "is there twice", "")
+			e.problem(document.Field(field, member.Name), "is there twice", "")
 		}
 	}
 	return members

@@ -143,7 +143,7 @@ func TestParse_Forms(t *testing.T) {
 }
 
 func TestC3_AnEmptyConfigurationHasNoServers(t *testing.T) {
-	for _, text := range []string{`{}`, ` {} `, `{"mcpServers": {}}`} {
+	for _, text := range []string{`{}`, ` {} `, `{"mcpServers": {}}`, `{"mcpServers": null}`} {
 		if config := parse(t, text); config.Servers == nil || len(config.Servers)+len(config.Warnings) != 0 {
 			t.Errorf("%s: %+v", text, config)
 		}

@@ -75,20 +75,13 @@ func (e *entry) readFields(raw json.RawMessage) bool {
 	}
 	for _, member := range members {
 		if member.Repeated {
-			e.problem(fieldName(member.Name), "is there twice", "")
+			e.problem(document.Field("", member.Name), "is there twice", "")
 			continue
 		}
 		e.order = append(e.order, member.Name)
 		e.fields[member.Name] = member.Value
 	}
 	return ok
-}
-
-func fieldName(name string) string {
-	if plain.MatchString(name) {
-		return name
-	}
-	return shown(name)
 }
 
 // leftOut honours what clients write into their files to keep a server without starting it.
@@ -148,7 +141,7 @@ func (e *entry) unknownHint() string {
 		return "see mcp-gateway catalog, or give runCmd, command or url"
 	}
 	for i, name := range near {
-		near[i] = shown(name)
+		near[i] = document.Quote(name)
 	}
 	return "did you mean " + strings.Join(near, " or ") + "? see mcp-gateway catalog"
 }
@@ -224,6 +217,6 @@ func (e *entry) warnUnknown(what string, allowed ...string) {
 		} else if name == "url" {
 			hint = " (a server of your own needs a name that the catalogue does not have)"
 		}
-		e.warn("unknown %s %s is ignored%s", what, shown(name), hint)
+		e.warn("unknown %s %s is ignored%s", what, document.Quote(name), hint)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"mcp-gateway/internal/catalog"
+	"mcp-gateway/internal/catalog/document"
 	"mcp-gateway/internal/secret"
 )
 
@@ -18,7 +19,7 @@ func (e *entry) environment() map[string]secret.Value {
 			continue
 		}
 		for _, member := range e.object(field, raw, " of strings") {
-			at := below(field, member.Name)
+			at := document.Field(field, member.Name)
 			if message := catalog.CheckEnvName(member.Name); message != "" {
 				e.problem(at, message, "")
 			}

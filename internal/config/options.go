@@ -35,7 +35,7 @@ func (e *entry) options() catalog.Options {
 		return options
 	}
 	for _, member := range e.object(reserved, raw, "") {
-		at := below(reserved, member.Name)
+		at := document.Field(reserved, member.Name)
 		if document.IsNull(member.Value) && slices.Contains(optionNames, member.Name) {
 			continue
 		}
@@ -67,7 +67,7 @@ func (e *entry) options() catalog.Options {
 
 func isUserName(text string) bool {
 	odd := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == ':' || r == '/' }
-	return text != "" && len(text) <= maxName && !strings.ContainsFunc(text, odd)
+	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, odd)
 }
 
 // matching takes a string that must pass a check.
@@ -94,7 +94,7 @@ func (e *entry) unknownOption(at, name string, allowed []string) {
 // filters reads which tools are shown.
 func (e *entry) filters(at string, raw json.RawMessage, options *catalog.Options) {
 	for _, member := range e.object(at, raw, "") {
-		field := below(at, member.Name)
+		field := document.Field(at, member.Name)
 		switch member.Name {
 		case "allow":
 			options.Allow = e.patterns(field, member.Value)

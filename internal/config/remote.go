@@ -33,7 +33,7 @@ func (e *entry) headers() map[string]secret.Value {
 		return headers
 	}
 	for _, member := range e.object("headers", raw, " of strings") {
-		at := below("headers", member.Name)
+		at := document.Field("headers", member.Name)
 		before := len(e.problems)
 		text := e.oneText(at, member.Value)
 		if message := catalog.CheckHeader(member.Name, text); message != "" && len(e.problems) == before {

@@ -86,3 +86,23 @@ func TestScalars(t *testing.T) {
 		}
 	}
 }
+
+func TestPlaces(t *testing.T) {
+	for _, test := range []struct{ parent, name, want string }{
+		{"env", "TOKEN", "env.TOKEN"},
+		{"", "args", "args"},
+		{"env", "", `env.""`},
+		{"env", "a b\n", `env."a b\n"`},
+		{"env", "TOKEN=hunter2", `env."TOKEN=..."`},
+	} {
+		if got := Field(test.parent, test.name); got != test.want {
+			t.Errorf("Field(%q, %q) = %s, want %s", test.parent, test.name, got, test.want)
+		}
+	}
+	if got, want := Cut("aéé", 5), "aéé"; got != want {
+		t.Errorf("Cut = %q, want %q", got, want)
+	}
+	if got, want := Cut("aéééé", 5), "a..."; got != want {
+		t.Errorf("Cut = %q, want %q", got, want)
+	}
+}
