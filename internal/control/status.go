@@ -43,3 +43,8 @@ type Tool struct {
 	Server       string `json:"server"`
 	Description  string `json:"description"`
 }
+
+// settled tells whether nothing is under way that a waiting caller would wait for.
+func (s Status) settled() bool {
+	return s.State == StateReady || s.State == StateDegraded || s.State == StateFailed
+}
