@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"mcp-gateway/internal/telemetry"
 )
 
 // The limits of the ladder by which Stop ends a tree.
@@ -87,7 +89,7 @@ func NewHost(o HostOptions) (*Host, error) {
 	groupDir := ""
 	if !o.NoCgroup {
 		if h.groups, err = makeGroups(h.run); err != nil {
-			h.log.Debug("no control groups: using process groups and marks", "error", err)
+			h.log.Debug("no control groups: using process groups and marks", telemetry.KeyError, err)
 		} else {
 			groupDir = h.groups.dir
 		}

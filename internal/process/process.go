@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"mcp-gateway/internal/telemetry"
 )
 
 // Process is one process tree: a direct child and everything that it starts.
@@ -90,7 +92,7 @@ func (p *Process) supervise(onLine func(string)) {
 	p.host.nursery.sweep()
 	if p.tree.group != nil {
 		if err := p.tree.group.remove(); err != nil {
-			p.host.log.Warn("control group left", "error", err)
+			p.host.log.Warn("control group left", telemetry.KeyError, err)
 		}
 	}
 	// A process that has escaped the tree may hold the other end.
@@ -129,7 +131,7 @@ func (p *Process) kill() {
 	for p.tree.alive() {
 		p.tree.signal(syscall.SIGKILL)
 		if time.Now().After(deadline) {
-			p.host.log.Error("process tree outlasts SIGKILL", "pid", p.Pid())
+			p.host.log.Error("process tree outlasts SIGKILL", telemetry.KeyPid, p.Pid())
 			return
 		}
 		p.waitUntilGone(killRound, nil)

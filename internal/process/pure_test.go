@@ -139,3 +139,10 @@ func TestFindGroup(t *testing.T) {
 		})
 	}
 }
+
+func TestSpec_CommandLine(t *testing.T) {
+	spec := Spec{Argv: []string{"/bin/sh", "-c", "echo 'a b' | cat", "", "--x=1"}}
+	if got, want := spec.CommandLine(), `/bin/sh -c 'echo '\''a b'\'' | cat' '' --x=1`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

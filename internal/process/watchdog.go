@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"mcp-gateway/internal/telemetry"
 )
 
 //go:embed watchdog.sh
@@ -41,7 +43,7 @@ func startWatchdog(n *nursery, log *slog.Logger, mark, group string, list func()
 	go func() {
 		defer close(w.ended)
 		for restarts := 0; err == nil && !w.feed(shell, stdin); restarts++ {
-			w.log.Warn("watchdog ended", "exit", shell.exit.String())
+			w.log.Warn("watchdog ended", telemetry.KeyEnded, shell.exit.String())
 			if restarts == watchdogRestarts {
 				err = errors.New("it was ended too often")
 				break
@@ -49,7 +51,7 @@ func startWatchdog(n *nursery, log *slog.Logger, mark, group string, list func()
 			shell, stdin, err = w.start()
 		}
 		if err != nil {
-			w.log.Warn("no watchdog: servers may outlive a killed gateway", "error", err)
+			w.log.Warn("no watchdog: servers may outlive a killed gateway", telemetry.KeyError, err)
 		}
 		<-w.quit
 	}()
@@ -90,7 +92,7 @@ func (w *watchdog) feed(shell *child, stdin *os.File) bool {
 		select {
 		case <-w.changed:
 			if err := writeLine(stdin, w.list()); err != nil && !errors.Is(err, syscall.EPIPE) {
-				w.log.Warn("watchdog not informed", "error", err)
+				w.log.Warn("watchdog not informed", telemetry.KeyError, err)
 			}
 		case <-shell.exited:
 			return false
