@@ -269,8 +269,8 @@ func TestLaunch_Remote(t *testing.T) {
 	if got, want := messages(problems), `entry "x": headers.Authorization: must not hold line breaks or other control characters`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	whole := lookup(t, `{"x": {"runs": "remote", "url": "{{u}}", "properties": {"u": {"type": "string", "required": true}}}}`)
-	if launch, problems := whole.Launch(props(t, `{"u": "http://h/p?q=1"}`)); len(problems) > 0 || launch.URL != "http://h/p?q=1" {
+	whole := lookup(t, `{"x": {"runs": "remote", "url": "{{u}}", "transport": "streamable-http", "properties": {"u": {"type": "string", "required": true}}}}`)
+	if launch, problems := whole.Launch(props(t, `{"u": "http://h/p?q=1"}`)); len(problems) > 0 || launch.URL != "http://h/p?q=1" || launch.Transport != "" {
 		t.Errorf("got %q, %v", launch.URL, problems)
 	}
 	_, problems = whole.Launch(props(t, `{"u": "file:///etc/passwd"}`))

@@ -107,6 +107,9 @@ func isStringType(raw json.RawMessage) bool {
 	return name == "string"
 }
 
+// streamableHTTP is the transport that a remote server has when its entry names none.
+const streamableHTTP = "streamable-http"
+
 var (
 	commitName  = regexp.MustCompile(`^[0-9a-f]{40}$`)
 	versionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+!-]*$`)
@@ -123,7 +126,7 @@ func (r *reader) checkOwn(e *Entry) {
 	if e.Runs == Git && (len(e.Run) > 0) == (e.Bin != "") {
 		r.report("run", "must be there, or bin, and not both")
 	}
-	if e.Transport != "" && e.Transport != "sse" && e.Transport != "streamable-http" {
+	if e.Transport != "" && e.Transport != "sse" && e.Transport != streamableHTTP {
 		r.report("transport", "must be sse or streamable-http")
 	}
 	if e.Runs == Remote && (e.Args != nil || e.Env != nil || e.Cwd != "") {

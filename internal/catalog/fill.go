@@ -27,7 +27,6 @@ func (e *Entry) Launch(props map[string]json.RawMessage) (Launch, []Problem) {
 		Command:    e.Command,
 		Steps:      e.Install,
 		Needs:      e.Needs,
-		Transport:  e.Transport,
 		Args:       set.fillGroups(e.Args),
 		Env:        set.fillMap(e.Env),
 		Headers:    set.fillMap(e.Headers),
@@ -76,6 +75,9 @@ func (e *Entry) read(props map[string]json.RawMessage) (values, []Problem) {
 func (e *Entry) reach(set values, launch *Launch) []Problem {
 	var problems []Problem
 	launch.URL, _ = set.fillURL(e.URL)
+	if e.Transport != streamableHTTP {
+		launch.Transport = e.Transport
+	}
 	if message := CheckURL(launch.URL); message != "" {
 		problems = append(problems, Problem{Entry: e.Name, Field: "url", Message: message})
 	}

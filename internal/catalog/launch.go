@@ -24,7 +24,8 @@ const (
 )
 
 // Launch is everything known about one server before the machine is touched. It is made by the
-// configuration (for local commands, GitHub and URLs) or by a catalogue entry.
+// configuration (for local commands, GitHub and URLs) or by a catalogue entry. Args, Env and Dir may
+// hold a mark for the server's state folder, which WithState replaces before anything is run.
 type Launch struct {
 	Kind    Kind
 	Package string   // npm, pypi, go, crate: the package
@@ -46,7 +47,7 @@ type Launch struct {
 	Needs      []string   // what must be on the machine: "chromium", "node>=22.14.0"
 
 	Env     map[string]secret.Value
-	Dir     string // command, shell: the working directory; empty means the gateway's own
+	Dir     string // the working directory; empty means the gateway's own, and for git and github the clone
 	URL     string // remote
 	Headers map[string]secret.Value
 

@@ -174,6 +174,7 @@ func TestOptions_Refusals(t *testing.T) {
 		{"duration without end", in(`{"startTimeout": 1e400}`), `server "time": gateway.startTimeout: must be a duration such as "90s" or "1m30s", or a number of seconds`},
 		{"isolated", in(`{"isolated": "yes"}`), `server "time": gateway.isolated: must be true or false, is a string`},
 		{"prefix", in(`{"prefix": "a/"}`), `server "time": gateway.prefix: must be up to 32 letters, digits, _, . and -`},
+		{"long prefix", in(`{"prefix": "` + strings.Repeat("a", 33) + `"}`), `server "time": gateway.prefix: must be up to 32 letters, digits, _, . and -`},
 		{"protocol", in(`{"protocol": "old"}`), `server "time": gateway.protocol: must be "legacy", "modern" or "both"`},
 		{"protocol type", in(`{"protocol": 1}`), `server "time": gateway.protocol: must be "legacy", "modern" or "both", is a number`},
 		{"user", in(`{"user": ""}`), `server "time": gateway.user: must be the name of a user`},
