@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcp-gateway/internal/catalog"
+)
+
+func newCatalogCommand(a *app) *cobra.Command {
+	list := func(*cobra.Command, []string) error { return runCatalogList(a) }
+	ls := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the servers of the catalogue", Args: none, RunE: list}
+	cmd := group(a, "catalog", "Show the servers that a configuration can name", ls, newCatalogShowCommand(a))
+	cmd.RunE = list
+	cmd.Long = `Show the servers that a configuration can name.
+
+They are those built into the program, extended or overridden by ` + a.paths().Catalog() + `.`
+	return cmd
+}
+
+// runCatalogList lists all entries.
+func runCatalogList(a *app) error {
+	cat, err := loadCatalog(a.paths())
+	if err != nil {
+		return err
+	}
+	if a.global.json {
+		return writeJSON(a.Out, append([]*catalog.Entry{}, cat.Entries()...))
+	}
+	t := table{header: []string{"NAME", "RUNS", "DESCRIPTION"}}
+	for _, entry := range cat.Entries() {
+		t.add(entry.Name, string(entry.Runs), entry.Description)
+	}
+	return t.write(a.Out, a.outWidth())
+}
+
+func newCatalogShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show NAME",
+		Short:             "Show one server: its properties, and an example to paste",
+		Args:              one("NAME"),
+		ValidArgsFunction: a.completeCatalog,
+		RunE:              func(_ *cobra.Command, args []string) error { return runCatalogShow(a, args[0]) },
+	}
+}
+
+// runCatalogShow shows one entry whole.
+func runCatalogShow(a *app, name string) error {
+	cat, err := loadCatalog(a.paths())
+	if err != nil {
+		return err
+	}
+	entry, ok := cat.Lookup(name)
+	if !ok {
+		near := append([]string{}, cat.Nearest(name)...)
+		text := fmt.Sprintf("there is no server %q in the catalogue", name)
+		if len(near) > 0 {
+			text += ": did you mean " + orList(near) + "?"
+		}
+		return &statedError{err: errors.New(text), verdict: verdict{exit: exitUsage, code: "unknown_server",
+			hint: `"mcp-gateway catalog" lists them`, details: map[string]any{"server": name, "nearest": near}}}
+	}
+	if a.global.json {
+		return writeJSON(a.Out, entry)
+	}
+	_, err = io.WriteString(a.Out, entryText(entry))
+	return err
+}
+
+// entryText is an entry as a person reads it.
+func entryText(e *catalog.Entry) string {
+	var b strings.Builder
+	title := e.Name
+	if e.Title != "" {
+		title += "  " + e.Title
+	}
+	fmt.Fprintf(&b, "%s\n%s\n\n", title, e.Description)
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-12s%s\n", name+":", value)
+		}
+	}
+	field("runs", strings.TrimSpace(string(e.Runs)+" "+withVersion(e.Package, e.Version)+e.Repository+e.URL))
+	field("source", e.Source)
+	field("license", e.License)
+	field("needs", strings.Join(e.Needs, ", "))
+	field("not here", e.Reason)
+	field("note", e.Note)
+	if len(e.Properties) > 0 {
+		fmt.Fprintf(&b, "\nproperties:\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Properties)) {
+		fmt.Fprintf(&b, "  %s: %s\n", name, propertyText(e.Properties[name]))
+	}
+	if e.Runs != catalog.None {
+		fmt.Fprintf(&b, "\nexample:\n  mcp-gateway --config %s\n", shellQuote(exampleConfig(e)))
+	}
+	return b.String()
+}
+
+func withVersion(name, version string) string {
+	if name != "" && version != "" {
+		return name + "@" + version
+	}
+	return name
+}
+
+func propertyText(p catalog.Property) string {
+	parts := []string{p.Allowed()}
+	if p.Required {
+		parts = append(parts, "required")
+	}
+	if p.Secret {
+		parts = append(parts, "secret")
+	}
+	if len(p.Default) > 0 {
+		parts = append(parts, "default "+string(p.Default))
+	}
+	text := strings.Join(parts, ", ")
+	if p.Description != "" {
+		text += ". " + p.Description
+	}
+	return text
+}
+
+// exampleConfig is a configuration with the entry's required properties filled in, to be pasted.
+func exampleConfig(e *catalog.Entry) string {
+	var members []member
+	for _, name := range slices.Sorted(maps.Keys(e.Properties)) {
+		if p := e.Properties[name]; p.Required {
+			members = append(members, member{name, exampleValue(name, p)})
+		}
+	}
+	properties, err := joinObject(members)
+	if err != nil {
+		return ""
+	}
+	whole, err := joinObject([]member{{e.Name, properties}})
+	if err != nil {
+		return ""
+	}
+	return string(whole)
+}
+
+func exampleValue(name string, p catalog.Property) json.RawMessage {
+	lower := strings.ToLower(name)
+	text := strings.ToUpper(name)
+	if containsAny(lower, "path", "dir") {
+		text = "/tmp"
+	}
+	if len(p.Enum) > 0 {
+		text = p.Enum[0]
+	}
+	switch {
+	case len(p.Default) > 0:
+		return p.Default
+	case p.Type == "array":
+		return json.RawMessage("[" + string(quote(text)) + "]")
+	case p.Type == "integer", p.Type == "number":
+		return json.RawMessage("1")
+	case p.Type == "boolean":
+		return json.RawMessage("true")
+	}
+	return quote(text)
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mcp-gateway/internal/daemon"
+	"mcp-gateway/internal/fault"
+	"mcp-gateway/internal/gateway"
+	"mcp-gateway/internal/secret"
+)
+
+// startFailure is the error of a start, with what its text needs.
+type startFailure struct {
+	err      error
+	warnings []string
+	scrub    *secret.Scrubber
+}
+
+func (e *startFailure) Error() string {
+	if start := e.servers(); start != nil {
+		return firstLine(cleanFaults(start.Faults, e.scrub), start.Total)
+	}
+	return e.scrub.Scrub(e.err.Error())
+}
+
+func (e *startFailure) Unwrap() error { return e.err }
+
+// servers is the part about servers, or nil when the failure was none of theirs.
+func (e *startFailure) servers() *gateway.StartError {
+	var start *gateway.StartError
+	if errors.As(e.err, &start) && len(start.Faults) > 0 {
+		return start
+	}
+	return nil
+}
+
+// text is what a person reads: errors first, warnings after, under 4 KiB in all.
+func (e *startFailure) text() string {
+	if start := e.servers(); start != nil {
+		return failureText(start.Faults, start.Total, e.warnings, e.scrub)
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, clip(cleanLine(e.Error()), maxFirstLine))
+	var died *daemon.Died
+	if errors.As(e.err, &died) {
+		for _, line := range died.Lines {
+			fmt.Fprintln(&b, "  "+clip(cleanLine(e.scrub.Scrub(line)), maxFieldBytes))
+		}
+	}
+	if v := judge(e.err); v.hint != "" {
+		fmt.Fprintln(&b, "hint: "+v.hint)
+	}
+	after := warningText(e.warnings, e.scrub)
+	return clip(b.String(), maxFailureBytes-len(after)) + after
+}
+
+// faultDetail is one server's failure as scripts read it.
+type faultDetail struct {
+	Name         string   `json:"name"`
+	Cause        string   `json:"cause"`
+	Ran          string   `json:"ran"`
+	Ended        string   `json:"ended"`
+	AfterSeconds float64  `json:"after_seconds"`
+	Message      string   `json:"message"`
+	Stderr       []string `json:"stderr"`
+	Hint         string   `json:"hint"`
+}
+
+// json is the same as one object in one line. It keeps the same bound: the servers' own lines go
+// first, then all but names and causes, and in the end the last servers.
+func (e *startFailure) json() string {
+	v := judge(e.err)
+	start := e.servers()
+	if start == nil {
+		var b bytes.Buffer
+		writeErrorJSON(&b, v, errors.New(clip(e.Error(), maxFirstLine)))
+		return b.String()
+	}
+	faults := cleanFaults(start.Faults, e.scrub)
+	message := clip(firstLine(faults, start.Total), maxFirstLine)
+	for _, lines := range []int{maxStderrLines, 5, 1, 0, namesOnly} {
+		if text := encodeFaults(v, message, faults, lines); len(text) <= maxFailureBytes {
+			return text
+		}
+	}
+	for shown := len(faults) - 1; shown > 0; shown-- {
+		if text := encodeFaults(v, message, faults[:shown], namesOnly); len(text) <= maxFailureBytes {
+			return text
+		}
+	}
+	return encodeFaults(v, message, nil, namesOnly)
+}
+
+// namesOnly stands for a number of lines: not even the other facts are shown.
+const namesOnly = -1
+
+// encodeFaults writes the object with so many of each server's own lines.
+func encodeFaults(v verdict, message string, faults []fault.Fault, lines int) string {
+	list := []faultDetail{}
+	for _, f := range faults {
+		list = append(list, detailOf(f, lines))
+	}
+	v.details = map[string]any{"servers": list}
+	var b bytes.Buffer
+	writeErrorJSON(&b, v, errors.New(message))
+	return b.String()
+}
+
+func detailOf(f fault.Fault, lines int) faultDetail {
+	detail := faultDetail{Name: f.Server, Cause: string(f.Cause), Stderr: []string{}}
+	if lines == namesOnly {
+		return detail
+	}
+	detail.Ran, detail.Ended = clip(f.Ran, maxFieldBytes), clip(f.Ended, maxFieldBytes)
+	detail.Hint = clip(f.Hint, maxFieldBytes)
+	detail.AfterSeconds = f.After.Round(time.Millisecond).Seconds()
+	if f.Err != nil {
+		detail.Message = clip(f.Err.Error(), maxFieldBytes)
+	}
+	for _, line := range f.Stderr[max(0, len(f.Stderr)-lines):] {
+		detail.Stderr = append(detail.Stderr, clip(line, maxFieldBytes))
+	}
+	return detail
+}
+
+// report is the failure as the daemon hands it to its launcher.
+func (e *startFailure) report(asJSON bool) daemon.Report {
+	report := daemon.Report{Text: e.text(), Code: judge(e.err).exit}
+	if asJSON {
+		report.Text = e.json()
+	}
+	return report
+}
+
+// reportedFailure is a failed start whose text the daemon has written already.
+type reportedFailure struct{ report daemon.Report }
+
+func (e *reportedFailure) Error() string { return e.report.Text }
+
+// statusJSON is a status as it goes into a report; a status can always be encoded.
+func statusJSON(status any) json.RawMessage {
+	data, _ := json.Marshal(status)
+	return data
+}
