@@ -161,13 +161,17 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m wire.Msg) {
 
 // serve hands an exchange to the handler; a parked one stays registered.
 func (s *Server) serve(ctx context.Context, x *Exchange) {
-	if s.inFlight.Add(1) > int64(s.o.MaxInFlight) {
-		x.Fail(&wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("too many calls: %d are in flight already", s.o.MaxInFlight)})
-		x.flush()
-	} else {
+	switch {
+	case x.Msg.Method == "subscriptions/listen": // it lives as long as its client, and is no call
 		s.handler.Serve(ctx, x)
+	case s.inFlight.Add(1) > int64(s.o.MaxInFlight):
+		s.inFlight.Add(-1)
+		x.Fail(&wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("too many calls: %d are in flight already", s.o.MaxInFlight)})
+		_ = x.Wait(ctx) // the answer is there already
+	default:
+		s.handler.Serve(ctx, x)
+		s.inFlight.Add(-1)
 	}
-	s.inFlight.Add(-1)
 	if x.Session != nil && !x.isParked() {
 		x.Session.done(x)
 	}

@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -66,7 +69,7 @@ func (g *gateway) local() http.Handler {
 
 // member says how the relay connects to a server.
 func (g *gateway) member(server config.Server, installer *install.Installer) relay.Member {
-	prepare := &preparation{server: server, installer: installer}
+	prepare := &preparation{server: server, installer: installer, state: filepath.Join(g.o.Paths.Servers(), "state", server.Name)}
 	return relay.Member{
 		Name: server.Name, Options: server.Options,
 		Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
@@ -84,6 +87,7 @@ func (g *gateway) member(server config.Server, installer *install.Installer) rel
 type preparation struct {
 	server    config.Server
 	installer *install.Installer
+	state     string // the server's own folder, for entries that keep data
 
 	mu   sync.Mutex
 	done bool
@@ -101,7 +105,13 @@ func (p *preparation) get(ctx context.Context) (process.Spec, error) {
 		return p.spec, &fault.Fault{Server: p.server.Name, Cause: fault.BadConfig, Ran: p.server.Launch.URL,
 			Hint: "give a command instead of a url"}
 	}
-	spec, err := p.installer.Prepare(ctx, p.server.Name, p.server.Launch)
+	launch := p.server.Launch
+	if launch.NeedsState() {
+		if err := os.MkdirAll(p.state, 0o700); err != nil {
+			return p.spec, &fault.Fault{Server: p.server.Name, Cause: fault.BadConfig, Err: fmt.Errorf("make its state folder: %w", err)}
+		}
+	}
+	spec, err := p.installer.Prepare(ctx, p.server.Name, launch.WithState(p.state))
 	if err != nil {
 		return p.spec, err
 	}

@@ -186,6 +186,7 @@ func (g *gateway) start(ctx context.Context, ready func(control.Status) error) e
 // end drains calls in flight, then ends sessions and servers.
 func (g *gateway) end(base context.Context, local *http.Server) {
 	g.stopping.Store(true)
+	g.relay.EndListening()
 	drain, cancel := context.WithTimeout(base, drainLimit)
 	g.drain(drain)
 	cancel()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,48 +17,70 @@ import (
 
 // call is one request on its way: the sink of what comes back from the server.
 type call struct {
-	x    *downstream.Exchange
-	link *link
+	number  int64               // later calls have greater ones
+	session *downstream.Session // nil for a client of 2026-07-28
+	caps    []byte              // that client's capabilities
+	link    *link
+	method  string
+	params  []byte // as sent to the server
 
-	mu    sync.Mutex
-	up    upstream.Call
-	timer *time.Timer // the entry's call limit, nil for none
-	over  bool
+	mu        sync.Mutex
+	x         *downstream.Exchange // nil while the call is held
+	up        upstream.Call
+	timer     *time.Timer // the entry's call limit, nil for none
+	over      bool
+	failed    bool
+	rounds    int
+	open      map[string]question // held: what the client has to answer
+	questions int
+	state     string
+	parked    *time.Timer
+	final     func() // held: gives the answer that came meanwhile
 }
 
 // forward sends the exchange's request to a server, waits, and writes what comes back.
 func (r *Relay) forward(ctx context.Context, x *downstream.Exchange, m *member, params []byte) {
+	r.send(ctx, x, m, params)
+}
+
+// send is forward, and returns the call to see how it went.
+func (r *Relay) send(ctx context.Context, x *downstream.Exchange, m *member, params []byte) *call {
 	l := r.linkFor(x, m)
-	k := &call{x: x, link: l}
-	if err := k.begin(ctx, l.outgoing(x, params)); err != nil {
+	k := &call{number: r.calls.Add(1), session: x.Session, link: l, method: x.Msg.Method, x: x}
+	if x.Modern() {
+		k.caps = wire.Get(x.Msg.Meta, downstream.MetaCapabilities)
+		if level, ok := wire.GetString(x.Msg.Meta, downstream.MetaLogLevel); ok {
+			l.wantLevel(level)
+		}
+	}
+	k.params = l.outgoing(x, params)
+	if err := k.begin(ctx, wire.Get(x.Msg.Meta, "progressToken")); err != nil {
+		k.failed = true
 		x.Fail(serverError(m.Name, err))
-		_ = x.Wait(ctx)
-		return
+		_ = x.Wait(ctx) // there is nothing to cancel
+		return k
 	}
 	x.OnAbandon(func() { k.cancel(x.CancelParams()) })
-	err := x.Wait(ctx)
-	switch {
-	case err == nil || errors.Is(err, downstream.ErrParked):
-	default:
+	if err := x.Wait(ctx); err != nil && !errors.Is(err, downstream.ErrParked) {
 		k.cancel(x.CancelParams())
 	}
+	return k
 }
 
 // begin finds a live connection and sends the request. A connection that had ended before anything
-// was sent is replaced once.
-func (k *call) begin(ctx context.Context, params []byte) error {
-	request := upstream.Request{Method: k.x.Msg.Method, Params: params, Token: wire.Get(k.x.Msg.Meta, "progressToken")}
+// was sent is replaced.
+func (k *call) begin(ctx context.Context, token []byte) error {
 	for try := 0; ; try++ {
 		c, err := k.link.server.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		up, err := c.Begin(request, k)
+		up, err := c.Begin(upstream.Request{Method: k.method, Params: k.params, Token: token}, k)
 		if err == nil {
 			k.sent(up)
 			return nil
 		}
-		if !upstream.Retryable(err) || try == 2 {
+		if !upstream.Retryable(err) || try == maxTries {
 			return err
 		}
 		select {
@@ -67,6 +90,9 @@ func (k *call) begin(ctx context.Context, params []byte) error {
 		}
 	}
 }
+
+// maxTries bounds how often a connection that turns out to have ended is replaced for one call.
+const maxTries = 2
 
 // sent notes the call in flight and begins its limit. The answer may have come already.
 func (k *call) sent(up upstream.Call) {
@@ -78,10 +104,22 @@ func (k *call) sent(up upstream.Call) {
 	}
 }
 
+// exchange is where the client is to be reached, nil while the call is held.
+func (k *call) exchange() *downstream.Exchange {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.x
+}
+
+// capabilities are those of a client of 2026-07-28.
+func (k *call) capabilities() []byte { return k.caps }
+
 // expire ends a call that has been silent for its whole limit.
 func (k *call) expire(limit time.Duration) {
 	k.cancel(fmt.Appendf(nil, `{"reason":"no answer and no progress within %s"}`, limit))
-	k.x.Fail(&wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("server %q gave no answer and no progress within %s, the limit set by its entry (gateway.callTimeout); the server is alive", k.link.m.Name, limit)})
+	if x := k.exchange(); x != nil {
+		x.Fail(&wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("server %q gave no answer and no progress within %s, the limit set by its entry (gateway.callTimeout); the server is alive", k.link.m.Name, limit)})
+	}
 }
 
 // cancel tells the server that nobody waits any more.
@@ -103,7 +141,7 @@ func (k *call) end() {
 	}
 }
 
-// Progress implements upstream.Sink.
+// Progress implements upstream.Sink. What is made while the client is away is of no use later.
 func (k *call) Progress(m wire.Msg) {
 	if limit := k.link.m.Options.CallTimeout; limit > 0 {
 		k.mu.Lock()
@@ -112,23 +150,45 @@ func (k *call) Progress(m wire.Msg) {
 		}
 		k.mu.Unlock()
 	}
-	k.x.Send(m.Raw)
+	if x := k.exchange(); x != nil {
+		x.Send(m.Raw)
+	}
 }
 
 // Done implements upstream.Sink.
 func (k *call) Done(m wire.Msg, err error) {
+	if err == nil && k.link.modern && k.session != nil && needsInput(&m) {
+		k.round(m)
+		return
+	}
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.end()
-	k.mu.Unlock()
-	if err != nil {
+	k.failed = err != nil || m.Err != nil
+	if k.x == nil {
+		k.final = func() { k.finish(m, err) }
+		return
+	}
+	k.finish(m, err)
+}
+
+// finish gives the answer to the client. The caller holds mu.
+func (k *call) finish(m wire.Msg, err error) {
+	switch {
+	case err != nil:
 		k.x.Fail(serverError(k.link.m.Name, err))
-		return
-	}
-	if k.link.modern == k.x.Modern() && !k.link.remaps(k.x) {
+	case k.link.modern == k.x.Modern() && !k.link.remaps(k.x):
 		k.x.Finish(&m)
-		return
+	default:
+		k.link.incoming(k.x, &m)
 	}
-	k.link.incoming(k.x, &m)
+}
+
+// hasFailed tells whether the answer was an error.
+func (k *call) hasFailed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failed
 }
 
 // serverError tells a client why its call has no answer of the server's own.
@@ -144,8 +204,12 @@ func serverError(server string, err error) *wire.Error {
 	return &wire.Error{Code: wire.CodeInternal, Message: text, Data: fmt.Appendf(nil, `{"server":%s}`, wire.Quote(server))}
 }
 
-// linkFor is the connection line that serves an exchange.
+// linkFor is the connection line that serves an exchange: the session's own one, where the entry asks
+// for that.
 func (r *Relay) linkFor(x *downstream.Exchange, m *member) *link {
+	if m.Options.Isolated && x.Session != nil {
+		return stateOf(x.Session).own(r, m, x.Session)
+	}
 	return m.links[era(x)]
 }
 
@@ -207,10 +271,22 @@ func (l *link) remaps(x *downstream.Exchange) bool {
 // incoming makes a response fit the client's era and exchanges URIs that are exposed under others.
 func (l *link) incoming(x *downstream.Exchange, m *wire.Msg) {
 	if m.Err != nil {
-		x.Finish(m)
+		x.FailRaw(l.errorFor(x, m.Err))
 		return
 	}
-	result := m.Result
+	x.Result(l.resultFor(x, m.Result))
+}
+
+// errorFor exchanges the code for a resource that is not there, which differs between the eras.
+func (l *link) errorFor(x *downstream.Exchange, object []byte) []byte {
+	code := string(wire.Get(object, "code"))
+	if x.Modern() && !l.modern && code == strconv.Itoa(wire.CodeNotFound) {
+		return wire.Edit(object, wire.Change{Key: "code", Value: strconv.AppendInt(nil, wire.CodeInvalidParams, 10)})
+	}
+	return object
+}
+
+func (l *link) resultFor(x *downstream.Exchange, result []byte) []byte {
 	if l.remaps(x) {
 		result = l.r.tables[era(x)].Load().exposeLinks(l.m.Name, x.Msg.Method, result)
 	}
@@ -224,5 +300,5 @@ func (l *link) incoming(x *downstream.Exchange, m *wire.Msg) {
 		}
 		result = wire.Edit(result, add...)
 	}
-	x.Result(result)
+	return result
 }

@@ -51,9 +51,12 @@ func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 		}
 	}
 	l.listing.Store(out)
+	l.attend(c)
+	if l.session != nil {
+		return nil // a session's own process is listed by the shared one
+	}
 	l.r.rebuild()
 	if last != nil {
-		l.restore(c)
 		l.r.announce(featuresOf(hello)...)
 	}
 	return nil
@@ -62,7 +65,7 @@ func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 func (l *link) read(ctx context.Context, c upstream.Conn, f feature) ([][]byte, error) {
 	var meta []byte
 	if l.modern {
-		meta = upstream.ModernMeta(l.r.identity())
+		meta = upstream.ModernMeta(l.identity())
 	}
 	return upstream.ListAll(ctx, c, f.method, f.member, meta)
 }

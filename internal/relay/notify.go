@@ -21,13 +21,30 @@ func (r *Relay) Notified(ctx context.Context, s *downstream.Session, m wire.Msg)
 		}
 	case "notifications/initialized":
 		// The gateway has made its own handshake with each server.
+	default:
+		r.passOn(s, m)
 	}
 }
 
-// Closed implements downstream.Handler.
-func (r *Relay) Closed(s *downstream.Session) {}
+// passOn gives a client's other notifications to the servers that are its own, and to a server that
+// is the only one.
+func (r *Relay) passOn(s *downstream.Session, m wire.Msg) {
+	if s == nil {
+		return
+	}
+	own := stateOf(s).links()
+	if len(r.names) == 1 && len(own) == 0 {
+		own = []*link{r.members[r.names[0]].links[legacy]}
+	}
+	for _, l := range own {
+		if c := l.server.Live(); c != nil && !l.modern {
+			// A server that has just ended need not be told.
+			_ = c.Notify(m.Method, m.Params)
+		}
+	}
+}
 
-// announce tells every session that lists have changed.
+// announce tells every session, and who listens, that lists have changed.
 func (r *Relay) announce(methods ...string) {
 	if r.down == nil {
 		return
@@ -35,7 +52,7 @@ func (r *Relay) announce(methods ...string) {
 	for _, method := range methods {
 		message := wire.Notification(method, nil)
 		r.down.Sessions(func(s *downstream.Session) { s.Send(message, true) })
-		r.tell(method, nil)
+		r.tell(method, "", nil)
 	}
 }
 
@@ -44,31 +61,58 @@ func (l *link) Notified(c upstream.Conn, m wire.Msg) {
 	switch m.Method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
 		l.reload(m.Method)
+	case "notifications/resources/updated":
+		l.updated(m)
+	case "notifications/message":
+		l.deliver(c, m, rank(levelOf(m)))
+	case "notifications/cancelled":
+		l.withdraw(m)
+	case "notifications/subscriptions/acknowledged":
 	default:
-		l.r.o.Log.Debug("notification of a server not passed on", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, m.Method)
+		l.r.once(l.m.Name, m.Method)
+		l.deliver(c, m, rankAll)
 	}
 }
 
-// Asked implements upstream.Handler: what a server wants of a client.
-func (l *link) Asked(c upstream.Conn, m wire.Msg) {
-	_ = c.Answer(wire.ErrorReply(m.ID, (&wire.Error{Code: wire.CodeMethodNotFound, Message: "not yet"}).Object()))
+// once logs a method that is not known the first time that a server sends it.
+func (r *Relay) once(server, method string) {
+	if _, seen := r.unknown.LoadOrStore(server+"\x00"+method, true); !seen {
+		r.o.Log.Info("notification of an unknown kind is passed on", telemetry.KeyServer, server, telemetry.KeyMethod, method)
+	}
 }
 
-// lost notes that the server's connection has ended.
-func (l *link) lost(c upstream.Conn) {}
-
-// restore asks a server that was started again for what it had been asked for.
-func (l *link) restore(c upstream.Conn) {}
-
-type listener struct{}
-
-func (r *Relay) tell(method string, params []byte) {}
-
-func (r *Relay) readResource(ctx context.Context, x *downstream.Exchange, t *table) {
-	r.notFound(ctx, x)
+// deliver brings a server's notification to those whom it concerns: the one client whose calls are in
+// flight, else every session, as far as the log level that each has asked for lets it.
+func (l *link) deliver(c upstream.Conn, m wire.Msg, severity int) {
+	if l.session != nil {
+		l.toSession(c, l.session, m, severity)
+		return
+	}
+	calls := callsOf(c)
+	if owner, one := onlyOwner(calls); one {
+		if s, ok := owner.(*downstream.Session); ok {
+			l.toSession(c, s, m, severity)
+			return
+		}
+		if x := latest(calls, owner); x != nil && wanted(x, severity) {
+			x.Send(m.Raw)
+		}
+		return
+	}
+	l.r.down.Sessions(func(s *downstream.Session) {
+		if severity >= stateOf(s).rank() {
+			s.Send(m.Raw, false)
+		}
+	})
 }
-func (r *Relay) subscribe(ctx context.Context, x *downstream.Exchange, t *table) { r.notFound(ctx, x) }
-func (r *Relay) complete(ctx context.Context, x *downstream.Exchange, t *table)  { r.notFound(ctx, x) }
-func (r *Relay) setLevel(ctx context.Context, x *downstream.Exchange)            { r.notFound(ctx, x) }
-func (r *Relay) listen(ctx context.Context, x *downstream.Exchange, t *table)    { r.notFound(ctx, x) }
-func (t *table) exposeLinks(server, method string, result []byte) []byte         { return result }
+
+// toSession sends on the session's latest call in flight here, else on its own stream.
+func (l *link) toSession(c upstream.Conn, s *downstream.Session, m wire.Msg, severity int) {
+	if severity < stateOf(s).rank() {
+		return
+	}
+	if x := latest(callsOf(c), s); x != nil && x.Send(m.Raw) {
+		return
+	}
+	s.Send(m.Raw, false)
+}

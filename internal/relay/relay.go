@@ -48,6 +48,9 @@ type Relay struct {
 	names   []string           // sorted
 	tables  [2]atomic.Pointer[table]
 	wait    sync.WaitGroup
+	calls   atomic.Int64 // numbers them
+	held    sync.Map     // calls that wait for their client, by requestState
+	unknown sync.Map     // methods of notifications that were logged
 
 	mu        sync.Mutex // one rebuild of the tables at a time
 	given     *given
@@ -94,12 +97,12 @@ func (r *Relay) newMember(m Member) *member {
 	out := &member{Member: m}
 	switch m.Options.Protocol {
 	case "modern":
-		l := r.newLink(out, true)
+		l := r.newLink(out, true, nil)
 		out.links = [2]*link{l, l}
 	case "both":
-		out.links = [2]*link{r.newLink(out, false), r.newLink(out, true)}
+		out.links = [2]*link{r.newLink(out, false, nil), r.newLink(out, true, nil)}
 	default:
-		l := r.newLink(out, false)
+		l := r.newLink(out, false, nil)
 		out.links = [2]*link{l, l}
 	}
 	return out
@@ -188,26 +191,29 @@ func (r *Relay) rebuild() {
 type link struct {
 	r       *Relay
 	m       *member
-	modern  bool // the server speaks 2026-07-28
+	session *downstream.Session // whose own process it is, nil for one that all share
+	modern  bool                // the server speaks 2026-07-28
 	server  *upstream.Server
 	listing atomic.Pointer[listing]
 
 	mu      sync.Mutex
-	dirty   map[string]bool // lists to be read again
-	reading bool            // a goroutine reads them
-	level   string          // the log level that the server was asked for
-	watched map[string]int  // subscriptions by the server's own URI
+	dirty   map[string]bool          // lists to be read again
+	reading bool                     // a goroutine reads them
+	level   string                   // the log level that the server was asked for
+	watched map[string]int           // subscriptions by the server's own URI
+	asks    map[string]asked         // the server's requests that a client has been given
+	listens map[string]upstream.Call // open subscriptions/listen towards the server
 }
 
-func (r *Relay) newLink(m *member, modern bool) *link {
-	l := &link{r: r, m: m, modern: modern, watched: map[string]int{}}
+func (r *Relay) newLink(m *member, modern bool, s *downstream.Session) *link {
+	l := &link{r: r, m: m, modern: modern, session: s, watched: map[string]int{}}
 	timeout := m.Options.StartTimeout
 	if timeout == 0 {
 		timeout = r.o.StartTimeout
 	}
 	l.server = upstream.NewServer(r.ctx, upstream.ServerOptions{
-		Name: m.Name, Dialer: m.Dial(modern, l, r.identity()), StartTimeout: timeout, Log: r.o.Log,
-		Ready: l.readLists, Lost: l.lost,
+		Name: m.Name, Dialer: m.Dial(modern, l, l.identity()), StartTimeout: timeout, Log: r.o.Log,
+		Ready: l.readLists,
 	})
 	return l
 }
@@ -221,6 +227,15 @@ func (r *Relay) identity() upstream.Identity {
 		ClientInfo:   fmt.Appendf(nil, `{"name":"mcp-gateway","version":%s}`, wire.Quote(r.o.Version)),
 		Capabilities: []byte(announced),
 	}
+}
+
+// identity is what the server is told: a session's own server, what its client has declared.
+func (l *link) identity() upstream.Identity {
+	id := l.r.identity()
+	if l.session != nil {
+		id.Capabilities = orEmpty(l.session.Capabilities, []byte("{}"))
+	}
+	return id
 }
 
 // fault makes a fault of whatever kept a server from being ready.

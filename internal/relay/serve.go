@@ -9,20 +9,9 @@ import (
 	"mcp-gateway/internal/wire"
 )
 
-// state is what the relay keeps with a session.
-type state struct {
-	level string // the log level asked for, "" for none
-	// watched are the session's resource subscriptions, by the URI that the client knows.
-	watched map[string]bool
-	// isolated are the session's own connections, by server.
-	isolated map[string]*link
-}
-
-func stateOf(s *downstream.Session) *state { return s.Data.(*state) }
-
 // Initialize implements downstream.Handler.
 func (r *Relay) Initialize(s *downstream.Session) []byte {
-	s.Data = &state{watched: map[string]bool{}}
+	s.Data = &state{}
 	t := r.tables[legacy].Load()
 	out := fmt.Appendf(nil, `{"protocolVersion":%s,"capabilities":%s,"serverInfo":%s`, wire.Quote(s.Version), r.capabilities(legacy), r.serverInfo())
 	if t.instructions != "" {
@@ -79,6 +68,9 @@ func (r *Relay) Serve(ctx context.Context, x *downstream.Exchange) {
 	t := r.tables[era(x)].Load()
 	if r.o.ToolsOnly && !strings.HasPrefix(x.Msg.Method, "tools/") && beyondTools(x.Msg.Method) {
 		r.notFound(ctx, x)
+		return
+	}
+	if x.Modern() && r.resume(ctx, x) {
 		return
 	}
 	switch x.Msg.Method {

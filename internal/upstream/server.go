@@ -27,8 +27,6 @@ type ServerOptions struct {
 	// Ready is called with each new connection before anybody else gets it: lists are read here.
 	// An error makes the start a failed one.
 	Ready func(ctx context.Context, c Conn) error
-	// Lost is called when a connection that was ready has ended.
-	Lost func(c Conn)
 }
 
 // Server keeps one connection to a server: made at Start, made again by the next call after it has
@@ -162,9 +160,6 @@ func (s *Server) watch(live *Conn) {
 	if s.ctx.Err() == nil {
 		s.o.Log.Warn("server ended", telemetry.KeyServer, s.o.Name, telemetry.KeyError, err)
 	}
-	if s.o.Lost != nil {
-		s.o.Lost(c)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.since) > stable {
@@ -247,6 +242,9 @@ func (s *Server) State() State {
 	}
 	return st
 }
+
+// Refuse makes every start from now on an error, without waiting for anything.
+func (s *Server) Refuse() { s.cancel() }
 
 // Close ends the server and waits until its process is gone, which ctx hurries.
 func (s *Server) Close(ctx context.Context) {

@@ -1,0 +1,69 @@
+package relay
+
+import (
+	"bytes"
+
+	"mcp-gateway/internal/wire"
+)
+
+// exposeLinks exchanges the URIs inside a server's result for those that its resources are exposed
+// under: in links and embedded resources of a tool's or prompt's content, and in what was read.
+func (t *table) exposeLinks(server, method string, result []byte) []byte {
+	switch method {
+	case "tools/call":
+		return t.exposeIn(server, result, "content", t.block)
+	case "resources/read":
+		return t.exposeIn(server, result, "contents", t.uriOf)
+	case "prompts/get":
+		return t.exposeIn(server, result, "messages", func(server string, message []byte) []byte {
+			content := wire.Get(message, "content")
+			if changed := t.block(server, content); !bytes.Equal(changed, content) {
+				return wire.Edit(message, wire.Change{Key: "content", Value: changed})
+			}
+			return message
+		})
+	}
+	return result
+}
+
+// exposeIn applies change to each element of an array member.
+func (t *table) exposeIn(server string, result []byte, member string, change func(string, []byte) []byte) []byte {
+	var out [][]byte
+	changed := false
+	for element := range wire.Elements(wire.Get(result, member)) {
+		other := change(server, element)
+		changed = changed || !bytes.Equal(other, element)
+		out = append(out, other)
+	}
+	if !changed {
+		return result
+	}
+	array := append(append([]byte{'['}, bytes.Join(out, []byte(","))...), ']')
+	return wire.Edit(result, wire.Change{Key: member, Value: array})
+}
+
+// block exchanges the URI of one content block.
+func (t *table) block(server string, block []byte) []byte {
+	switch kind, _ := wire.GetString(block, "type"); kind {
+	case "resource_link":
+		return t.uriOf(server, block)
+	case "resource":
+		resource := wire.Get(block, "resource")
+		if changed := t.uriOf(server, resource); !bytes.Equal(changed, resource) {
+			return wire.Edit(block, wire.Change{Key: "resource", Value: changed})
+		}
+	}
+	return block
+}
+
+// uriOf exchanges the member "uri" where the resource is exposed under another one.
+func (t *table) uriOf(server string, object []byte) []byte {
+	own, ok := wire.GetString(object, "uri")
+	if !ok {
+		return object
+	}
+	if uri, listed := t.uris[origin{server, own}]; listed && uri != own {
+		return wire.Edit(object, wire.Change{Key: "uri", Value: wire.Quote(uri)})
+	}
+	return object
+}
