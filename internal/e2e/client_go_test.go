@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 Sampling, roots and logging are deprecated, and are what the clients are asked to show.
+
 package e2e_test
 
 import (

@@ -1,0 +1,69 @@
+# What a developer types. "make help" lists it; .ci/run is what CI runs.
+
+SHELL := /bin/bash
+GO ?= go
+CACHE := .cache
+BIN := bin/mcp-gateway
+REQUIREMENTS := internal/e2e/testdata/requirements
+CLIENTS := internal/e2e/testdata/clients
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+LISTEN ?= 127.0.0.1:50005
+RUN_ROOT := $(CURDIR)/.run
+
+# Where git does not trust the folder, go cannot stamp the commit and would refuse to build.
+BUILDVCS := $(shell git status --porcelain >/dev/null 2>&1 && echo auto || echo false)
+# The race detector needs a C compiler.
+RACE := $(shell command -v gcc >/dev/null && echo -race)
+
+# uv does not read pip's settings. It must not fetch a Python of its own either.
+export UV_PYTHON_DOWNLOADS ?= never
+PIP_INDEX := $(or $(PIP_INDEX_URL),$(shell python3 -m pip config get global.index-url 2>/dev/null))
+ifneq ($(PIP_INDEX),)
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX)
+endif
+
+.PHONY: help build check deps test run stop clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s $$'\t' 2>/dev/null || sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST)
+
+build: ## build the static binary bin/mcp-gateway
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -ldflags='-s -w' -o $(BIN) ./cmd/mcp-gateway
+
+check: ## formatting, vet, staticcheck, tidy, a static build
+	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
+	  if [ -n "$$unformatted" ]; then echo "not formatted, see gofmt -d:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+	$(MAKE) --no-print-directory build
+
+deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/uv/.ready $(CACHE)/npm/.ready ## install what the tests need into .cache
+
+test: deps ## run every test
+	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
+	$(GO) test $(RACE) -timeout 15m ./...
+
+run: build ## start a gateway with four servers under .run and call a tool
+	@LISTEN=$(LISTEN) internal/demo/run.sh $(BIN) $(RUN_ROOT)
+
+stop: ## stop the gateway of "make run"
+	@$(BIN) --root $(RUN_ROOT) stop
+
+clean: ## remove everything that was built or installed
+	rm -rf bin $(CACHE) $(RUN_ROOT)
+
+# A virtual environment with exactly one list of requirements. Debian has venv in a package of its own.
+$(CACHE)/%/.ready: $(REQUIREMENTS)/%.txt
+	@rm -rf $(@D)
+	@mkdir -p $(CACHE)
+	python3 -m venv $(@D) || { apt-get update -q && apt-get install -qy python3-venv && python3 -m venv --clear $(@D); }
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(CACHE)/npm/.ready: $(CLIENTS)/package.json
+	@rm -rf $(@D)
+	@mkdir -p $(@D)
+	cp $< $(@D)/
+	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
+	@touch $@
