@@ -36,10 +36,10 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case isModern(r, &m): // where initialize is a method that is not there
+		s.modern(w, r, m)
 	case m.Method == "initialize" && m.ID != nil:
 		s.initialize(w, r, m)
-	case isModern(r, &m):
-		s.modern(w, r, m)
 	default:
 		s.legacy(w, r, m)
 	}
