@@ -53,14 +53,14 @@ if gateway status >/dev/null 2>&1; then
   gateway stop >/dev/null
 fi
 say "Starting: mcp-gateway --root $root --listen $listen --config '$config'"
-say "(the first start downloads the servers)"
+[ ${#servers[@]} -eq 1 ] || say "(the first start downloads the servers)"
 gateway --listen "$listen" --startup-timeout 10m --config "$config"
 
 say
 say "URL    http://$listen/mcp"
 say "Token  $(cat "$root/etc/mcp-gateway/.token")"
 say
-gateway tools ls
+gateway tools ls | awk -F '\t' '{ printf "%-28s %s\n", $1, $2 }'
 say
 say "\$ mcp-gateway --root $root tools call ${call[*]}"
 gateway tools call "${call[@]}"
