@@ -134,7 +134,7 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 			return err
 		})
 	}
-	serve(func() error { return g.httpd.Serve(tcp) })
+	serve(func() error { return g.httpd.Serve(base, tcp) })
 	group.Go(func() error {
 		if err := local.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve the control socket: %w", err)

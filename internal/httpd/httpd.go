@@ -15,7 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
 	"mcp-gateway/internal/secret"
 	"mcp-gateway/internal/wire"
@@ -48,28 +48,29 @@ type Options struct {
 type Server struct {
 	o      Options
 	digest [sha256.Size]byte
+	conns  *conns
 	http   *http.Server
 }
 
-// readHeaderLimit bounds how long a client may take to send its headers. There is no limit on
-// writing: event streams live as long as their clients.
-const readHeaderLimit = 30 * time.Second
-
-// New makes a server.
+// New makes a server. There is no limit on writing: event streams live as long as their clients.
 func New(o Options) *Server {
-	s := &Server{o: o, digest: sha256.Sum256([]byte(o.Token.Reveal()))}
+	s := &Server{o: o, digest: sha256.Sum256([]byte(o.Token.Reveal())), conns: newConns()}
 	s.http = &http.Server{
-		Handler:           http.HandlerFunc(s.route),
-		ReadHeaderTimeout: readHeaderLimit,
-		IdleTimeout:       5 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		Handler:   http.HandlerFunc(s.route),
+		ConnState: s.conns.state,
+		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	return s
 }
 
-// Serve accepts connections until Close; it then returns nil.
-func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+// Serve accepts connections until Shutdown; it then returns nil.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { s.conns.run(watching) })
+	defer watch.Wait()
+	defer stop()
+	if err := s.http.Serve(listener{l}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
 	return nil

@@ -391,7 +391,11 @@ func (c *stdio) answer(response []byte) {
 }
 
 func (c *stdio) response(m wire.Msg) {
-	id, err := strconv.ParseInt(string(bytes.Trim(m.ID, `"`)), 10, 64)
+	text := m.ID
+	if len(text) > 2 && text[0] == '"' { // some servers give a number back as a string
+		text = text[1 : len(text)-1]
+	}
+	id, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
 		return // an answer to nothing we asked
 	}

@@ -89,14 +89,16 @@ func (s *scanner) open(kind jsontext.Kind) bool {
 // Kind returns the first byte of a value's kind: '{', '[', '"', '0' (a number), 't', 'f', 'n', or 0
 // where there is none.
 func Kind(v []byte) byte {
-	v = bytes.TrimLeft(v, " \t\r\n")
-	if len(v) == 0 {
-		return 0
+	for _, c := range v {
+		switch {
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case c == '-' || c >= '0' && c <= '9':
+			return '0'
+		default:
+			return c
+		}
 	}
-	if v[0] == '-' || v[0] >= '0' && v[0] <= '9' {
-		return '0'
-	}
-	return v[0]
+	return 0
 }
 
 // String decodes a JSON string; ok is false where v is none.
