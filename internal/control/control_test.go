@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -214,20 +215,38 @@ func TestListen_Mode(t *testing.T) {
 	old := unix.Umask(0)
 	defer unix.Umask(old)
 	socket := socketPath(t)
-	l, err := control.Listen(socket)
-	if err != nil {
-		t.Fatal(err)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { // looks all the time: there is no moment with another mode
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if info, err := os.Lstat(socket); err == nil && info.Mode() != os.ModeSocket|0o600 {
+				t.Errorf("mode %v, want Srw-------", info.Mode())
+				return
+			}
+		}
+	})
+	for range 300 {
+		l, err := control.Listen(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(socket); err != nil {
+			t.Error(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the file is left: %v", err)
+		}
 	}
-	info, err := os.Lstat(socket)
-	if err != nil || info.Mode() != os.ModeSocket|0o600 {
-		t.Errorf("mode %v, %v; want Srw-------", info.Mode(), err)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file is left: %v", err)
-	}
+	close(done)
+	wg.Wait()
 }
 
 func TestListen_Replaces(t *testing.T) {

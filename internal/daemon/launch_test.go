@@ -70,7 +70,8 @@ func TestA4_LauncherLeavesNoDescriptor(t *testing.T) {
 	}
 	var texts []string
 	for _, r := range ends {
-		text, err := io.ReadAll(r) // hangs when the daemon holds the other end
+		r.SetReadDeadline(time.Now().Add(20 * time.Second)) // passes when the daemon holds the other end
+		text, err := io.ReadAll(r)
 		if err != nil {
 			t.Fatal(err)
 		}

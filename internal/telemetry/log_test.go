@@ -222,7 +222,10 @@ func TestB09_StuckDiskBlocksNobody(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	log.Logger().Error("the gateway's own record")
+	const own = 20 // together more than the gap that a server's line did not fit into
+	for range own {
+		log.Logger().Error("the gateway's own record", telemetry.KeyError, strings.Repeat("y", 200))
+	}
 
 	closed := make(chan error, 1)
 	readOnly, err := os.OpenFile(path, os.O_RDONLY, 0)
@@ -245,8 +248,8 @@ func TestB09_StuckDiskBlocksNobody(t *testing.T) {
 	if written+dropped != servers*each || written == 0 {
 		t.Errorf("%d written and %d dropped, of %d", written, dropped, servers*each)
 	}
-	if !bytes.Contains(text, []byte("the gateway's own record")) {
-		t.Error("servers' lines left no room for the gateway's own")
+	if n := bytes.Count(text, []byte("the gateway's own record")); n != own {
+		t.Errorf("servers' lines left room for %d of the gateway's own records, want %d", n, own)
 	}
 }
 
@@ -341,6 +344,20 @@ func TestLog_MovedAway(t *testing.T) {
 	if got := lines(t, path); len(got) != 1 || !strings.Contains(got[0], "after the move") {
 		t.Errorf("got %q", got)
 	}
+	t.Run("another file in its place", func(t *testing.T) {
+		log := open(t, path, telemetry.LogOptions{})
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("new\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		log.Logger().Info("after the change")
+		closeLog(t, log)
+		if got := lines(t, path); len(got) != 2 || !strings.Contains(got[1], "after the change") {
+			t.Errorf("got %q", got)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+	})
 }
 
 func TestB25_CrashIsInTheLog(t *testing.T) {
