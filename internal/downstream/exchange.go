@@ -58,7 +58,7 @@ func (x *Exchange) Require(message []byte) bool {
 }
 
 // Finish gives the response as a server's message whose id is replaced by the client's.
-func (x *Exchange) Finish(m *wire.Msg) {
+func (x *Exchange) Finish(m wire.Msg) {
 	head, tail := m.Split()
 	x.put(item{a: head, b: x.Msg.ID, c: tail, kind: response, failed: m.Err})
 }

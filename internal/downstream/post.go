@@ -85,11 +85,13 @@ func accepts(r *http.Request, want string) bool {
 
 // body reads the request's body up to the limit.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Error, int) {
-	tooLarge := &wire.Error{Code: wire.CodeInvalidRequest, Message: fmt.Sprintf("the body is over the limit of %d bytes", s.o.MaxBody)}
+	tooLarge := func() *wire.Error {
+		return &wire.Error{Code: wire.CodeInvalidRequest, Message: fmt.Sprintf("the body is over the limit of %d bytes", s.o.MaxBody)}
+	}
 	if n := r.ContentLength; n >= 0 {
 		if n > int64(s.o.MaxBody) {
 			w.Header().Set("Connection", "close")
-			return nil, tooLarge, http.StatusRequestEntityTooLarge
+			return nil, tooLarge(), http.StatusRequestEntityTooLarge
 		}
 		body := make([]byte, n)
 		if _, err := io.ReadFull(r.Body, body); err != nil {
@@ -100,7 +102,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Err
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.o.MaxBody)))
 	var over *http.MaxBytesError
 	if errors.As(err, &over) {
-		return nil, tooLarge, http.StatusRequestEntityTooLarge
+		return nil, tooLarge(), http.StatusRequestEntityTooLarge
 	}
 	if err != nil {
 		return nil, &wire.Error{Code: wire.CodeParse, Message: "read the body: " + err.Error()}, http.StatusBadRequest

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -145,6 +146,8 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 
 	err := g.start(ctx, ready)
 	if err == nil {
+		// What starting took is given back: from here on the gateway needs little.
+		debug.FreeOSMemory()
 		select {
 		case <-ctx.Done():
 		case <-failed:

@@ -35,7 +35,7 @@ type call struct {
 	questions int
 	state     string
 	parked    *time.Timer
-	final     func() // held: gives the answer that came meanwhile
+	final     *answer // held: came meanwhile
 }
 
 // forward sends the exchange's request to a server, waits, and writes what comes back.
@@ -166,10 +166,16 @@ func (k *call) Done(m wire.Msg, err error) {
 	k.end()
 	k.failed = err != nil || m.Err != nil
 	if k.x == nil {
-		k.final = func() { k.finish(m, err) }
+		k.final = &answer{m, err}
 		return
 	}
 	k.finish(m, err)
+}
+
+// answer is what came back from the server.
+type answer struct {
+	m   wire.Msg
+	err error
 }
 
 // finish gives the answer to the client. The caller holds mu.
@@ -178,9 +184,9 @@ func (k *call) finish(m wire.Msg, err error) {
 	case err != nil:
 		k.x.Fail(serverError(k.link.m.Name, err))
 	case k.link.modern == k.x.Modern() && !k.link.remaps(k.x):
-		k.x.Finish(&m)
+		k.x.Finish(m)
 	default:
-		k.link.incoming(k.x, &m)
+		k.link.incoming(k.x, m)
 	}
 }
 
@@ -269,7 +275,7 @@ func (l *link) remaps(x *downstream.Exchange) bool {
 }
 
 // incoming makes a response fit the client's era and exchanges URIs that are exposed under others.
-func (l *link) incoming(x *downstream.Exchange, m *wire.Msg) {
+func (l *link) incoming(x *downstream.Exchange, m wire.Msg) {
 	if m.Err != nil {
 		x.FailRaw(l.errorFor(x, m.Err))
 		return

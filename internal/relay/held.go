@@ -99,7 +99,7 @@ func (k *call) adopt(x *downstream.Exchange, responses []byte) {
 	}
 	switch {
 	case k.final != nil:
-		k.final()
+		k.finish(k.final.m, k.final.err)
 	case len(k.open) > 0:
 		k.inquire()
 	}

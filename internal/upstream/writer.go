@@ -47,7 +47,7 @@ func (w *writer) request(id int64, method string, params []byte) error {
 	defer lineBuffers.Put(pooled)
 	out := append((*pooled)[:0], `{"jsonrpc":"2.0","id":`...)
 	out = append(strconv.AppendInt(out, id, 10), `,"method":`...)
-	out = append(out, wire.Quote(method)...)
+	out = wire.AppendQuote(out, method)
 	if params != nil {
 		out = append(append(out, `,"params":`...), params...)
 	}

@@ -233,7 +233,7 @@ func Notification(method string, params []byte) []byte {
 
 func finish(out []byte, method string, params []byte) []byte {
 	out = append(out, `,"method":`...)
-	out = append(out, Quote(method)...)
+	out = AppendQuote(out, method)
 	if params != nil {
 		out = append(append(out, `,"params":`...), params...)
 	}

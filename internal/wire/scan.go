@@ -114,6 +114,16 @@ func String(v []byte) (s string, ok bool) {
 	return string(out), err == nil || len(out) > 0
 }
 
+// AppendQuote appends a string as JSON.
+func AppendQuote(out []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return append(out, Quote(s)...)
+		}
+	}
+	return append(append(append(out, '"'), s...), '"')
+}
+
 // Quote encodes a string as JSON.
 func Quote(s string) []byte {
 	out, err := jsontext.AppendQuote(nil, s)
