@@ -141,6 +141,8 @@ func TestA7_OneOfManyStartsWins(t *testing.T) {
 	}
 	for _, p := range all {
 		p.in.Close()
+	}
+	for _, p := range all {
 		if err := p.Wait(); err != nil {
 			t.Error(err)
 		}
