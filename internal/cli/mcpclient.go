@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -80,7 +79,7 @@ func endpointOf(a *app, r remoteFlags) (*wireTap, string, error) {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return control.Dial(ctx, socket)
 		}
-		return &wireTap{next: transport, name: "the gateway", local: true}, "http://localhost/mcp", nil
+		return &wireTap{next: transport, name: "the gateway"}, "http://localhost/mcp", nil
 	}
 	endpoint, err := url.Parse(r.url)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
@@ -169,9 +168,9 @@ func (t *wireTap) explain(ctx context.Context, err error) error {
 		return &statedError{verdict: verdict{exit: exitUnauthorized, code: "not_authorized",
 			hint: "set " + clientTokenVariable + " to the gateway's token"},
 			err: fmt.Errorf("not authorized: HTTP status %d", status)}
-	case failed != nil && t.local && (errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, syscall.ECONNREFUSED)):
+	case errors.Is(failed, control.ErrNotRunning):
 		return control.ErrNotRunning
-	case failed != nil && errors.Is(failed, fs.ErrPermission):
+	case errors.Is(failed, fs.ErrPermission):
 		return failed
 	case failed != nil:
 		return &statedError{verdict: verdict{exit: exitNotRunning, code: "unreachable"}, err: failed}

@@ -44,7 +44,7 @@ func runStop(ctx context.Context, o *stopOptions) error {
 			return hinted(fmt.Errorf("gateway with pid %d does not answer: %w", running.PID, err),
 				fmt.Sprintf("end it with: kill %d", running.PID))
 		}
-		return fmt.Errorf("stop the gateway: %w", err)
+		return err
 	}
 	deadline := time.NewTimer(o.timeout)
 	defer deadline.Stop()

@@ -55,7 +55,7 @@ func listTools(ctx context.Context, a *app, remote remoteFlags) ([]control.Tool,
 	if remote.url == "" {
 		tools, err := a.control().Tools(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list the tools: %w", err)
+			return nil, err
 		}
 		return append([]control.Tool{}, tools...), nil
 	}

@@ -16,7 +16,6 @@ import (
 type wireTap struct {
 	next   http.RoundTripper
 	name   string       // of the gateway, for errors
-	local  bool         // over the unix socket
 	origin string       // scheme and host that may see the token
 	token  secret.Value // may be empty
 
