@@ -99,18 +99,30 @@ func playGateway() {
 		if err != nil {
 			panic(err)
 		}
-		line, err := bufio.NewReader(p.Stdout()).ReadString('\n')
+		tellPids(p)
+	}
+	if h.groups != nil {
+		p, err := h.Start(shell(hiding), nil)
 		if err != nil {
 			panic(err)
 		}
-		fmt.Printf("%d %s", p.Pid(), line)
-	}
-	if h.groups != nil {
+		tellPids(p)
 		fmt.Println("group", h.groups.dir)
 	}
 	fmt.Println("ready")
 	time.Sleep(time.Hour)
 }
+
+func tellPids(p *Process) {
+	line, err := bufio.NewReader(p.Stdout()).ReadString('\n')
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d %s", p.Pid(), line)
+}
+
+// hiding is a server with a grandchild that has cut itself off and emptied its environment.
+const hiding = `(setsid env -i sh -c 'echo $$; exec sleep 3600' &); cat >/dev/null`
 
 // self is a server played by the test binary.
 func self(t *testing.T, role string) Spec {
@@ -239,6 +251,18 @@ func (h handle) mustEnd(t *testing.T) {
 	t.Helper()
 	if !h.ended(patience) {
 		t.Errorf("process %d lives", h.pid)
+	}
+}
+
+// eventually waits for something that gives no sign when it happens.
+func eventually(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !happened(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -246,13 +247,28 @@ func TestB14_DetachedGrandchildEndsWithItsServer(t *testing.T) {
 // With its environment emptied, only the end of the last host finds it where there are no control groups.
 func TestClose_EndsWhatHidesItsMark(t *testing.T) {
 	h := newHost(t, HostOptions{NoCgroup: true})
-	p := start(t, h, shell(`(setsid env -i sh -c 'echo $$; exec sleep 3600' &); cat >/dev/null`))
+	p := start(t, h, shell(hiding))
 	hidden := hold(t, readLine(t, p.Stdout()))
 	p.Stop(context.Background())
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}
 	hidden.mustEnd(t)
+}
+
+// What has left its control group is still found by its mark, while another host lives on.
+func TestClose_EndsWhatLeftItsControlGroup(t *testing.T) {
+	newHost(t, HostOptions{NoCgroup: true})
+	h := newHost(t, HostOptions{})
+	if h.groups == nil {
+		t.Skip("no control groups here")
+	}
+	p := start(t, h, shell(`(setsid sh -c 'echo 0 >"$1/cgroup.procs" && echo $$ && exec sleep 3600' sh "`+filepath.Dir(h.groups.dir)+`" &); cat >/dev/null`))
+	escaped := hold(t, readLine(t, p.Stdout()))
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	escaped.mustEnd(t)
 }
 
 func TestB15_OrphansAreReapedAndExitCodesKept(t *testing.T) {
@@ -291,24 +307,48 @@ func TestB15_OrphansAreReapedAndExitCodesKept(t *testing.T) {
 	}
 }
 
-// Zombies behind one that other code has yet to wait for are reaped.
-func TestB15_ForeignZombieHidesNone(t *testing.T) {
+// Zombies behind those that other code has yet to wait for are reaped. The kernel lists them by thread,
+// so there is one of each of several threads.
+func TestB15_ForeignZombiesHideNone(t *testing.T) {
 	h := newHost(t, HostOptions{})
-	foreign := exec.Command("/bin/sh", "-c", "exit 7")
-	if err := foreign.Start(); err != nil {
-		t.Fatal(err)
+	var foreign []*exec.Cmd
+	var ready, forked sync.WaitGroup
+	ready.Add(8)
+	cmds := make(chan *exec.Cmd, 8)
+	for range 8 {
+		forked.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			ready.Wait() // each has a thread of its own now
+			cmd := exec.Command("/bin/sh", "-c", "exit 7")
+			if err := cmd.Start(); err != nil {
+				t.Error(err)
+			}
+			cmds <- cmd
+		})
 	}
-	if !hold(t, fmt.Sprint(foreign.Process.Pid)).ended(patience) {
-		t.Fatal("it does not end")
+	forked.Wait()
+	close(cmds)
+	for cmd := range cmds {
+		foreign = append(foreign, cmd)
+		if !hold(t, fmt.Sprint(cmd.Process.Pid)).ended(patience) {
+			t.Fatal("it does not end")
+		}
 	}
-	p := start(t, h, shell("exit 3"))
+	p := start(t, h, shell(`(setsid sh -c 'exit 9' &); exit 3`))
 	mustBeDone(t, p)
 	if p.Exit().Code != 3 {
 		t.Errorf("exit %v", p.Exit())
 	}
-	var exit *exec.ExitError
-	if err := foreign.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("os/exec got %v", err)
+	if zombies := ownZombies(t, h); len(zombies) != len(foreign) {
+		t.Errorf("zombies: %+v, want %d", zombies, len(foreign))
+	}
+	for _, cmd := range foreign {
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+			t.Errorf("os/exec got %v", err)
+		}
 	}
 }
 
