@@ -3,12 +3,11 @@ package daemon
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/google/renameio/v2"
 
 	"mcp-gateway/internal/secret"
 )
@@ -33,18 +32,23 @@ func WriteToken(p Paths, token secret.Value) error {
 }
 
 // replaceFile writes a file that is never seen half written, and has this mode whatever mode an older
-// file of that name had: renameio.WriteFile would keep the older one's.
-func replaceFile(path, text string, mode os.FileMode) error {
-	file, err := renameio.NewPendingFile(path,
-		renameio.WithStaticPermissions(mode), renameio.WithTempDir(filepath.Dir(path)))
+// file of that name had. It does not wait for the disk, as a library for this would: after a power
+// loss there is no gateway that the file could be about, and the wait can take longer than the start.
+func replaceFile(path, text string, mode os.FileMode) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer file.Cleanup()
-	if _, err := file.WriteString(text); err != nil {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Chmod(mode), file.Close()); err != nil {
 		return err
 	}
-	return file.CloseAtomicallyReplace()
+	return os.Rename(file.Name(), path)
 }
 
 // ReadToken reads the token file. White space around the token is no part of it: a person may have
