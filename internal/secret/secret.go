@@ -3,6 +3,7 @@
 package secret
 
 import (
+	"encoding/json"
 	"log/slog"
 	"sort"
 	"strings"
@@ -39,8 +40,12 @@ type Scrubber struct{ replacer *strings.Replacer }
 func NewScrubber(values []Value) *Scrubber {
 	var known []string
 	for _, v := range values {
-		if len(v) >= minLength {
-			known = append(known, string(v))
+		if len(v) < minLength {
+			continue
+		}
+		known = append(known, string(v))
+		if escaped := inJSON(string(v)); escaped != string(v) {
+			known = append(known, escaped)
 		}
 	}
 	if len(known) == 0 {
@@ -53,6 +58,17 @@ func NewScrubber(values []Value) *Scrubber {
 		pairs = append(pairs, k, mask)
 	}
 	return &Scrubber{replacer: strings.NewReplacer(pairs...)}
+}
+
+// inJSON is the text as it stands between the quotes of a JSON string.
+func inJSON(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(text) != nil {
+		return text
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 
 // Scrub returns text without the known values.
