@@ -59,12 +59,12 @@ import (
 
 // Catalog is a set of entries by name. It never changes once made; a nil Catalog is empty.
 type Catalog struct {
-	entries map[string]*Entry
+	entries map[string]func() *Entry
 }
 
 // Merge returns the entries of c, each replaced or joined by those of over.
 func (c *Catalog) Merge(over *Catalog) *Catalog {
-	merged := &Catalog{entries: map[string]*Entry{}}
+	merged := &Catalog{entries: map[string]func() *Entry{}}
 	for _, part := range []*Catalog{c, over} {
 		if part != nil {
 			maps.Copy(merged.entries, part.entries)
@@ -75,11 +75,11 @@ func (c *Catalog) Merge(over *Catalog) *Catalog {
 
 // Lookup returns the entry of that name.
 func (c *Catalog) Lookup(name string) (*Entry, bool) {
-	if c == nil {
+	if c == nil || c.entries[name] == nil {
 		return nil, false
 	}
-	entry, ok := c.entries[name]
-	return entry, ok
+	entry := c.entries[name]()
+	return entry, entry != nil
 }
 
 // Names returns all names, sorted.
@@ -94,7 +94,9 @@ func (c *Catalog) Names() []string {
 func (c *Catalog) Entries() []*Entry {
 	entries := []*Entry{}
 	for _, name := range c.Names() {
-		entries = append(entries, c.entries[name])
+		if entry, ok := c.Lookup(name); ok {
+			entries = append(entries, entry)
+		}
 	}
 	return entries
 }

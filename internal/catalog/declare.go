@@ -36,7 +36,7 @@ func (r *reader) properties(strict bool) map[string]Property {
 		if member.Repeated {
 			r.report(field, "is there twice")
 		}
-		if placeholder.FindString("{{"+member.Name+"}}") != "{{"+member.Name+"}}" || member.Name == stateName {
+		if !propertyName.MatchString(member.Name) {
 			r.report(field, "must be named with letters, digits, _, - and .")
 		}
 		properties[member.Name] = r.property(field, member.Value, strict)
@@ -156,7 +156,12 @@ func (r *reader) checkPlaceholders(e *Entry) {
 	r.checkTemplate(e, "cwd", e.Cwd)
 	r.checkTemplate(e, "url", e.URL)
 	for _, name := range names(e.URL) {
-		if p, ok := e.Properties[name]; ok && !p.Required && document.IsNull(p.Default) {
+		p, declared := e.Properties[name]
+		mayBeUnset := !p.Required
+		if !document.IsNull(p.Default) {
+			mayBeUnset = strings.Contains(e.URL, "{{"+name+"?}}")
+		}
+		if declared && mayBeUnset {
 			r.report("url", fmt.Sprintf("names the property %q, which may be unset", name))
 		}
 	}

@@ -49,7 +49,8 @@ func (e *Entry) read(props map[string]json.RawMessage) (values, []Problem) {
 	for _, name := range sortedKeys(e.Properties) {
 		property := e.Properties[name]
 		raw := props[name]
-		if document.IsNull(raw) {
+		given := !document.IsNull(raw)
+		if !given {
 			raw = property.Default
 		}
 		if document.IsNull(raw) {
@@ -65,6 +66,7 @@ func (e *Entry) read(props map[string]json.RawMessage) (values, []Problem) {
 			continue
 		}
 		if !v.list || len(v.texts) > 0 {
+			v.given = given
 			set[name] = v
 		}
 	}

@@ -10,8 +10,11 @@ import (
 	"mcp-gateway/internal/secret"
 )
 
-// placeholder is {{name}}; {{@state}} is the only name with an @.
-var placeholder = regexp.MustCompile(`\{\{(@state|[A-Za-z0-9_.-]+)\}\}`)
+// placeholder is {{name}} or {{name?}}; {{@state}} is the only name with an @.
+var placeholder = regexp.MustCompile(`\{\{(@state|[A-Za-z0-9_.-]+\??)\}\}`)
+
+// propertyName is what a placeholder can name.
+var propertyName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 const stateName = "@state"
 
@@ -25,7 +28,7 @@ func names(text string) []string {
 	var found []string
 	for _, match := range placeholder.FindAllStringSubmatch(text, -1) {
 		if match[1] != stateName {
-			found = append(found, match[1])
+			found = append(found, strings.TrimSuffix(match[1], "?"))
 		}
 	}
 	return found
@@ -34,19 +37,26 @@ func names(text string) []string {
 // values are the set properties of one launch.
 type values map[string]value
 
+// of returns the value that a placeholder stands for. A default does not count where the name ends in ?.
+func (vs values) of(reference string) (value, bool) {
+	name, givenOnly := strings.CutSuffix(reference, "?")
+	v, set := vs[name]
+	return v, set && (v.given || !givenOnly)
+}
+
 // fill replaces the placeholders of a text. It is false when the text names an unset property.
 func (vs values) fill(text string, escape func(string, int) string) (string, bool) {
 	var out strings.Builder
 	at := 0
 	for _, match := range placeholder.FindAllStringSubmatchIndex(text, -1) {
 		out.WriteString(text[at:match[0]])
-		name := text[match[2]:match[3]]
+		reference := text[match[2]:match[3]]
 		at = match[1]
-		if name == stateName {
+		if reference == stateName {
 			out.WriteString(stateMark)
 			continue
 		}
-		v, set := vs[name]
+		v, set := vs.of(reference)
 		if !set {
 			return "", false
 		}
@@ -74,9 +84,11 @@ func (vs values) fillGroups(groups [][]string) []string {
 func (vs values) fillGroup(group []string) ([]string, bool) {
 	var args []string
 	for _, arg := range group {
-		if match := placeholder.FindStringSubmatch(arg); match != nil && match[0] == arg && vs[match[1]].list {
-			args = append(args, vs[match[1]].texts...)
-			continue
+		if match := placeholder.FindStringSubmatch(arg); match != nil && match[0] == arg {
+			if v, set := vs.of(match[1]); set && v.list {
+				args = append(args, v.texts...)
+				continue
+			}
 		}
 		text, ok := vs.fill(arg, nil)
 		if !ok {

@@ -14,6 +14,7 @@ import (
 type value struct {
 	list  bool
 	texts []string
+	given bool // by the user, and not by default
 }
 
 // text is the value where it stands inside other text.

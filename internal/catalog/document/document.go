@@ -111,48 +111,20 @@ func expectation(data []byte, at int, said string) string {
 	return expected
 }
 
-// Object returns the members of an object that Check has passed, in their order. It is false for
-// any other value.
-func Object(raw json.RawMessage) ([]Member, bool) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
-		return nil, false
-	}
-	members := []Member{}
-	seen := map[string]bool{}
-	for decoder.More() {
-		token, err := decoder.Token()
-		name, ok := token.(string)
-		if err != nil || !ok {
-			return nil, false
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return nil, false
-		}
-		members = append(members, Member{Name: name, Value: value, Repeated: seen[name]})
-		seen[name] = true
-	}
-	return members, true
-}
-
-// String returns the text of a string.
+// String returns the text of a string that Check has passed. It is false for any other value.
 func String(raw json.RawMessage) (string, bool) {
+	quoted := bytes.TrimSpace(raw)
+	if len(quoted) < 2 || quoted[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1]), true
+	}
 	var text string
-	if kindByte(raw) != '"' || json.Unmarshal(raw, &text) != nil {
+	if json.Unmarshal(quoted, &text) != nil {
 		return "", false
 	}
 	return text, true
-}
-
-// List returns the elements of an array.
-func List(raw json.RawMessage) ([]json.RawMessage, bool) {
-	elements := []json.RawMessage{}
-	if kindByte(raw) != '[' || json.Unmarshal(raw, &elements) != nil {
-		return nil, false
-	}
-	return elements, true
 }
 
 // Number returns the spelling of a number.
