@@ -64,6 +64,18 @@ func TestC2_CloneInstallRun(t *testing.T) {
 			t.Errorf("install ran %q", got)
 		}
 	})
+	t.Run("nor a folder that can be written", func(t *testing.T) {
+		lock := filepath.Join(filepath.Dir(clone), lockName)
+		if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o755)); err != nil { // for root, who may write anywhere
+			t.Fatal(err)
+		}
+		if _, err := f.Prepare(t.Context(), "srv", l); err != nil {
+			t.Error(err)
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+	})
 	t.Run("another install command is run in it", func(t *testing.T) {
 		if _, err := f.Prepare(t.Context(), "srv", repo("echo other >>runs", "./server.sh")); err != nil {
 			t.Fatal(err)
@@ -256,27 +268,23 @@ func TestC2_InstallFails(t *testing.T) {
 		if got.Cause != fault.InstallFailed || got.Ended != "still running" || got.Err.Error() != "start-up budget of 55 s ended" || got.After <= 0 {
 			t.Errorf("%v", got)
 		}
-		if left := running(t, "sleep\x003600\x00"); len(left) > 0 {
+		if left := running(t, f.dir); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
 	})
 }
 
-// running lists the processes in our folder with this command line.
-func running(t *testing.T, cmdline string) []string {
+// running lists the processes that work in a folder.
+func running(t *testing.T, folder string) []string {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []string
-	for _, file := range files {
-		dir, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
-		if text, _ := os.ReadFile(file); string(text) == cmdline && strings.HasPrefix(dir, os.TempDir()) {
-			found = append(found, file)
-		}
-	}
-	return found
+	return slices.DeleteFunc(links, func(link string) bool {
+		dir, _ := os.Readlink(link)
+		return !strings.HasPrefix(dir, folder)
+	})
 }
 
 func TestC4_NoPathLeavesTheFolder(t *testing.T) {
