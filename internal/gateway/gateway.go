@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -146,8 +145,7 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 
 	err := g.start(ctx, ready)
 	if err == nil {
-		// What starting took is given back: from here on the gateway needs little.
-		debug.FreeOSMemory()
+		giveBack()
 		select {
 		case <-ctx.Done():
 		case <-failed:

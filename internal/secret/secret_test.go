@@ -31,9 +31,9 @@ func TestScrubber_B75(t *testing.T) {
 	s := NewScrubber([]Value{"password", "password-longer", `a"quoted\one`, "short", "1"})
 	for in, want := range map[string]string{
 		"the password-longer and password": "the *** and ***",
-		`{"k":"a\"quoted\\one"}`:            `{"k":"***"}`,
+		`{"k":"a\"quoted\\one"}`:           `{"k":"***"}`,
 		`raw a"quoted\one`:                 "raw ***",
-		"short 1":                           "short 1",
+		"short 1":                          "short 1",
 	} {
 		if got := s.Scrub(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
