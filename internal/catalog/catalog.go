@@ -3,19 +3,21 @@
 //
 // # The format
 //
-// A catalogue file is one JSON object, server name -> entry. Its JSON Schema is [Schema]. Every
-// entry may have
+// A catalogue file is one JSON object, server name -> entry. Its JSON Schema is [Schema]. An entry's
+// fields are written in this order; title to runs and args to note may be in each:
 //
 //	title, description  shown to people
 //	source, license     where the code lives ("owner/repo/folder"), and its SPDX licence
-//	properties          what a user can set, name -> property (below)
+//	runs                how the server runs, which decides the fields that come next (below)
 //	args                groups of arguments: [["--dir", "{{dir}}"], ["{{tags}}"]]
 //	env                 environment variables, name -> text with placeholders
 //	cwd                 working directory, with placeholders
-//	needs               what must be on the machine: "chromium", "node>=22.14.0"
+//	properties          what a user can set, name -> property (below)
+//	needs               what must be on the machine (below)
 //	proven              {"level": "started" | "installed" | "untried", "tools": 3, "date": "2026-11-29"}
-//	note                for maintainers
-//	runs                how the server runs, which decides the fields beside these:
+//	note                for maintainers, and users who look closer
+//
+// What runs can say:
 //
 //	npm      package, version, bin              an npm package and its executable
 //	pypi     package, version, bin, with        a Python package; with holds further requirements, as in "mcp<2"
@@ -23,25 +25,34 @@
 //	crate    package, version, bin              a crate for cargo install
 //	git      repository, commit, subdir, install, run   a clone built by install, whose server run starts
 //	git      repository, commit, subdir, bin, with      a clone that is a Python project with the executable bin
-//	remote   url, headers, transport            a server elsewhere; transport "sse" is the old HTTP+SSE one
+//	remote   url, transport, headers            a server elsewhere; transport "sse" is the old HTTP+SSE one
 //	command  command, install                   a program of the machine; install is what pull runs first
 //	none     reason                             no way to run it here, and why; naming it tells the reason
 //
-// A version is an exact one; without it the newest is taken. run is a list of strings; install is a
-// list of such lists, each one command without a shell.
+// A version is an exact one (for go a commit will do); without it the newest is taken. bin is an
+// executable of the package; without it, it is the one named like the last part of the package's name,
+// or the only one. run is a list of strings; install is a list of such lists, each one command without
+// a shell. Both happen in the clone, or in its folder subdir.
 //
 // A property is a subset of JSON Schema: type ("string", "integer", "number", "boolean", or "array",
-// which is a list of strings), description, enum (of strings), default, and beside that required and
+// which is a list of strings), enum (of strings), default, description, and beside that required and
 // secret (its value is masked wherever people could read it).
+//
+// A need is a program by the name of its command, beside those that runs implies, and perhaps its
+// version: "chromium", "node>=22.14.0", "python==3.13" (any 3.13). Without node, python, java or dotnet
+// the server does not run, without the tools of its install it cannot be built; without another need
+// it starts, and some of its tools fail. "network" stands for a server that does nothing without one.
 //
 // # Placeholders
 //
 // {{name}} in args, env, cwd, url and headers stands for a property's value: a string as it is, a
 // number in the spelling that the user gave, true or false, a list joined by commas. An argument that
 // is exactly one placeholder of a list becomes one argument for each element. A property that is
-// neither given nor has a default is unset, null and an empty list are too: a group of arguments, a variable or a
-// header that names an unset property is left out. {{@state}} is the server's own folder for what it
-// keeps between starts. In a url, values are escaped, unless the url is one placeholder.
+// neither given nor has a default is unset, null and an empty list are too: a group of arguments, a
+// variable or a header that names an unset property is left out. {{name?}} stands for a value that the
+// user gave: a default does not count, and leaves the property unset. {{@state}} is the server's own
+// folder for what it keeps between starts. In a url, values are escaped, unless the url is one
+// placeholder.
 //
 // # The other format
 //

@@ -65,6 +65,12 @@ func TestParse_SaysEntryAndField(t *testing.T) {
 		{"entry not an object", `{"x": []}`, `entry "x": must be an object, is a list`},
 		{"entry twice", `{"x": {"runs": "npm", "package": "p"}, "x": {"runs": "npm", "package": "p"}}`, `entry "x": is there twice`},
 		{"field twice", npm(`"bin": "a", "bin": "b"`), `entry "x": bin: is there twice`},
+		{"misspelled kind", `{"x": {"runs": "crates"}}`, `entry "x": runs: must be one of command, crate, git, go, none, npm, pypi, remote (did you mean "crate"?)`},
+		{"need with blanks", npm(`"needs": ["chromium", "node >= 18"]`), `entry "x": needs[1]: must be the name of a command, which >= or == and a version may follow without blanks`},
+		{"misspelled field of a property", npm(`"properties": {"a": {"type": "string", "requried": true}}`), `entry "x": properties.a.requried: is not one of type, items, enum, default, required, secret, description (did you mean "required"?)`},
+		{"property name", npm(`"properties": {"a?": {"type": "string"}}`), `entry "x": properties."a?": must be named with letters, digits, _, - and .`},
+		{"with for a program that is run", `{"x": {"runs": "git", "repository": "r", "commit": "` + commit + `", "run": ["a"], "with": ["b"]}}`, `entry "x": with: goes with bin, not with run`},
+		{"url whose default does not count", `{"x": {"runs": "remote", "url": "https://example.com/{{a?}}", "properties": {"a": {"type": "string", "required": true, "default": "b"}}}}`, `entry "x": url: names the property "a", which may be unset`},
 		{"neither format", `{"x": {"package": "p"}}`, `entry "x": runs: is missing, must be one of command, crate, git, go, none, npm, pypi, remote`},
 		{"unknown kind", `{"x": {"runs": "docker"}}`, `entry "x": runs: must be one of command, crate, git, go, none, npm, pypi, remote`},
 		{"missing field", `{"x": {"runs": "npm"}}`, `entry "x": package: is missing`},
@@ -212,6 +218,32 @@ func TestLaunch_FillsPlaceholders(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestLaunch_ADefaultThatDoesNotCount(t *testing.T) {
+	entry := lookup(t, `{"x": {"runs": "npm", "package": "p", "args": [["--a={{a?}}"], ["{{l?}}"], ["{{l}}"]],
+		"env": {"A": "{{a?}}/f", "B": "{{a}}", "N": "{{needed?}}"},
+		"properties": {"a": {"type": "string", "required": true, "default": "d"}, "l": {"type": "array", "default": ["1", "2"]}, "needed": {"type": "string", "required": true}}}}`)
+	for _, test := range []struct {
+		props string
+		args  []string
+		env   map[string]string
+	}{
+		{`{"needed": "n"}`, []string{"1", "2"}, map[string]string{"B": "d", "N": "n"}},
+		{`{"needed": "n", "a": null, "l": null}`, []string{"1", "2"}, map[string]string{"B": "d", "N": "n"}},
+		{`{"needed": "n", "a": "d", "l": ["x", "y"]}`, []string{"--a=d", "x", "y", "x", "y"}, map[string]string{"A": "d/f", "B": "d", "N": "n"}},
+	} {
+		launch, problems := entry.Launch(props(t, test.props))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if diff := cmp.Diff(test.args, launch.Args); diff != "" {
+			t.Errorf("%s: %s", test.props, diff)
+		}
+		if diff := cmp.Diff(test.env, revealed(launch.Env)); diff != "" {
+			t.Errorf("%s: %s", test.props, diff)
+		}
 	}
 }
 

@@ -73,7 +73,9 @@ func (r *reader) property(field string, raw json.RawMessage, strict bool) Proper
 		case "default":
 			p.Default = member.Value
 		default:
-			ok, message = !strict, "is not one of "+strings.Join(propertyFields, ", ")
+			if strict {
+				r.reportNear(at, "is not one of "+strings.Join(propertyFields, ", "), member.Name, propertyFields)
+			}
 		}
 		if !ok {
 			r.report(at, message)
@@ -113,6 +115,7 @@ const streamableHTTP = "streamable-http"
 var (
 	commitName  = regexp.MustCompile(`^[0-9a-f]{40}$`)
 	versionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+!-]*$`)
+	need        = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*((>=|==)[0-9]+(\.[0-9]+)*)?$`)
 )
 
 // checkOwn checks what the types alone do not say.
@@ -131,6 +134,14 @@ func (r *reader) checkOwn(e *Entry) {
 	}
 	if e.Runs == Remote && (e.Args != nil || e.Env != nil || e.Cwd != "") {
 		r.report("", "args, env and cwd have no meaning for a server that is elsewhere")
+	}
+	if e.Runs == Git && len(e.Run) > 0 && len(e.With) > 0 {
+		r.report("with", "goes with bin, not with run")
+	}
+	for i, text := range e.Needs {
+		if !need.MatchString(text) {
+			r.report(fmt.Sprintf("needs[%d]", i), "must be the name of a command, which >= or == and a version may follow without blanks")
+		}
 	}
 	for i, step := range e.Install {
 		if len(step) == 0 {

@@ -23,7 +23,7 @@ const catalogFile = "../../catalog.json"
 // keyOrder is the order in which an entry's fields are written.
 var keyOrder = []string{
 	"title", "description", "source", "license", "runs",
-	"package", "version", "bin", "with", "repository", "commit", "subdir", "install", "run",
+	"package", "version", "repository", "commit", "subdir", "bin", "with", "install", "run",
 	"command", "url", "transport", "headers", "reason",
 	"args", "env", "cwd", "properties", "needs", "proven", "note",
 }

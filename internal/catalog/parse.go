@@ -3,7 +3,6 @@ package catalog
 import (
 	_ "embed"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -123,7 +122,7 @@ func (r *reader) own(e *Entry) {
 	e.Runs = Kind(r.text("runs"))
 	allowed, ok := kindFields[e.Runs]
 	if !ok {
-		r.report("runs", "must be one of "+strings.Join(kinds(), ", "))
+		r.reportNear("runs", "must be one of "+strings.Join(kinds(), ", "), string(e.Runs), kinds())
 		return
 	}
 	r.onlyFields(append(slices.Clone(commonFields), allowed...), "an entry that runs "+string(e.Runs))
@@ -151,11 +150,7 @@ func (r *reader) onlyFields(allowed []string, where string) {
 		if slices.Contains(allowed, name) {
 			continue
 		}
-		problem := Problem{Entry: r.entry, Field: document.Field("", name), Message: "does not belong to " + where}
-		if near := Nearest(name, allowed); len(near) > 0 {
-			problem.Hint = fmt.Sprintf("did you mean %q?", near[0])
-		}
-		r.problems = append(r.problems, problem)
+		r.reportNear(document.Field("", name), "does not belong to "+where, name, allowed)
 	}
 }
 

@@ -18,6 +18,15 @@ func (r *reader) report(field, message string) {
 	r.problems = append(r.problems, Problem{Entry: r.entry, Field: field, Message: message})
 }
 
+// reportNear adds which of the names allowed here may have been meant.
+func (r *reader) reportNear(field, message, name string, allowed []string) {
+	problem := Problem{Entry: r.entry, Field: field, Message: message}
+	if near := Nearest(name, allowed); len(near) > 0 {
+		problem.Hint = fmt.Sprintf("did you mean %q?", near[0])
+	}
+	r.problems = append(r.problems, problem)
+}
+
 func (r *reader) has(name string) bool { return !document.IsNull(r.fields[name]) }
 
 // text reads a string; an absent one is empty, one that is there must not be.
