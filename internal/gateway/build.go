@@ -127,14 +127,14 @@ type dialer struct {
 }
 
 // Dial implements upstream.Dialer.
-func (d *dialer) Dial(ctx context.Context) (upstream.Conn, error) {
+func (d *dialer) Dial(ctx context.Context, ready upstream.ReadyFunc) (upstream.Conn, error) {
 	spec, err := d.prepare.get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	stdio := d.stdio
 	stdio.Spec = spec
-	return stdio.Dial(ctx)
+	return stdio.Dial(ctx, ready)
 }
 
 // health counts for /health.

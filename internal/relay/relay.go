@@ -123,14 +123,14 @@ func (r *Relay) each(f func(*link)) {
 }
 
 // Start starts all servers side by side and publishes the table once all are ready. It returns a
-// fault for each server that is not.
+// fault for each server that is not, when ctx ends at the latest.
 func (r *Relay) Start(ctx context.Context) []*fault.Fault {
 	var mu sync.Mutex
 	var faults []*fault.Fault
 	var starts sync.WaitGroup
 	r.each(func(l *link) {
 		starts.Go(func() {
-			if _, err := l.server.Conn(ctx); err != nil {
+			if err := l.server.Start(ctx); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				faults = append(faults, l.fault(err))

@@ -32,79 +32,91 @@ type StdioDialer struct {
 	Scrub    func(text string) string // takes secrets out of what goes into errors
 }
 
-// Dial starts the process and shakes hands. An error is a *fault.Fault; nothing is left behind.
-func (d *StdioDialer) Dial(ctx context.Context) (Conn, error) {
+// Dial starts the process, shakes hands and makes the connection ready. An error is a *fault.Fault;
+// nothing is left behind.
+func (d *StdioDialer) Dial(ctx context.Context, ready ReadyFunc) (Conn, error) {
 	p, err := d.Host.Start(d.Spec, d.Stderr)
 	if err != nil {
-		cause := fault.BadConfig
-		hint := ""
+		f := &fault.Fault{Server: d.Server, Cause: fault.BadConfig, Ran: d.ran(), Err: err}
 		if errors.Is(err, process.ErrNotFound) {
-			cause, hint = fault.NotFound, "install the command, or give its full path"
+			f.Cause, f.Hint = fault.NotFound, "install the command, or give its full path"
 		}
-		return nil, &fault.Fault{Server: d.Server, Cause: cause, Ran: d.ran(), Hint: hint, Err: err}
+		return nil, f
 	}
 	start := time.Now()
 	c := newStdio(ctx, p, StdioOptions{
 		Server: d.Server, Handler: d.Handler, Log: d.Log, Limit: d.Limit,
-		Ended: func() error { return d.ended(p) },
+		Ended: func(messages int64) error { return d.ended(p, messages) },
 		Noise: func(line string) {
-			d.Log.Info("stdout line is no message, skipped", telemetry.KeyServer, d.Server, "line", line)
+			d.Log.Info("stdout line is no message, skipped", telemetry.KeyServer, d.Server, telemetry.KeyLine, line)
 		},
 	})
+	if err = d.open(ctx, c, ready); err == nil {
+		return c, nil
+	}
+	after := time.Since(start)
+	ended := "still running"
+	select {
+	case <-p.Done():
+		ended, after = p.Exit().String(), p.Exit().After
+	default:
+	}
+	// Whoever waits for the reason waits for this too, so it is killed if it does not end by itself.
+	hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer cancel()
+	c.Close(hurry)
+	if errors.Is(err, ErrGone) { // its end was noticed before it was reaped
+		ended, after = p.Exit().String(), p.Exit().After
+	}
+	return nil, d.fault(c, err, ended, after, d.tail(p))
+}
+
+// open makes a connection of a started process.
+func (d *StdioDialer) open(ctx context.Context, c *stdio, ready ReadyFunc) error {
 	shake := initialize
 	if d.Modern {
 		shake = discover
 	}
 	hello, err := shake(ctx, c, d.Identity)
-	if err == nil {
-		c.hello.Store(&hello)
-		return c, nil
+	if err != nil {
+		return err
 	}
-	running := true
-	select {
-	case <-p.Done():
-		running = false
-	default:
+	c.hello.Store(&hello)
+	if ready == nil {
+		return nil
 	}
-	f := d.fault(p, c, err, running, time.Since(start))
-	c.Close(context.WithoutCancel(ctx))
-	if f.Stderr == nil {
-		f.Stderr = d.tail(p)
-	}
-	return nil, f
+	return ready(ctx, c)
 }
 
-// fault says how the handshake went wrong.
-func (d *StdioDialer) fault(p *process.Process, c *stdio, err error, running bool, after time.Duration) *fault.Fault {
-	f := &fault.Fault{Server: d.Server, Ran: d.ran(), After: after, Stderr: d.tail(p)}
+// fault says how a start went wrong.
+func (d *StdioDialer) fault(c *stdio, err error, ended string, after time.Duration, stderr []string) *fault.Fault {
+	f := &fault.Fault{Server: d.Server, Ran: d.ran(), Ended: ended, After: after, Stderr: stderr, Err: err}
 	var lost *LostError
+	var unanswered *UnansweredError
 	switch {
-	case errors.Is(err, errInvalid) || errors.Is(err, errNotMCP):
-		f.Cause, f.Err = fault.HandshakeInvalid, err
-		f.Hint = "is it an MCP server that speaks over standard input and output?"
-	case errors.As(err, &lost) || errors.Is(err, ErrGone) || !running:
-		f.Cause = fault.ExitedBeforeReady
-		if errors.As(err, &lost) && errors.Is(lost.Err, errNotMCP) {
-			f.Cause, f.Err = fault.HandshakeInvalid, lost.Err
-			break
-		}
-		f.Ended, f.After = p.Exit().String(), p.Exit().After
-	default:
-		f.Cause, f.Ended = fault.HandshakeTimeout, "still running, no answer to initialize"
+	case errors.As(err, &lost) && (errors.Is(err, errNotMCP) || errors.Is(err, errLivedOn)):
+		f.Cause, f.Ended, f.Err = fault.HandshakeInvalid, "", lost.Err
+	case errors.As(err, &lost) || errors.Is(err, ErrGone):
+		f.Cause, f.Err = fault.ExitedBeforeReady, nil
+	case errors.As(err, &unanswered):
+		f.Cause = fault.HandshakeTimeout
 		f.Hint = "raise its limit with \"gateway\": {\"startTimeout\": \"…\"} and --startup-timeout, or install it ahead of time"
-		if n := c.noise.Load(); n > 0 {
-			f.Ended = fmt.Sprintf("still running, no answer to initialize, but %d lines on standard output that are no messages", n)
-		}
+	default:
+		f.Cause = fault.HandshakeInvalid
+		f.Hint = "is it an MCP server that speaks over standard input and output?"
+	}
+	if n := c.noise.Load(); n > 0 && f.Cause != fault.ExitedBeforeReady {
+		f.Err = fmt.Errorf("%w (%d lines on its standard output were no messages)", f.Err, n)
 	}
 	return f
 }
 
 // ended says how a process that had been ready ended.
-func (d *StdioDialer) ended(p *process.Process) error {
+func (d *StdioDialer) ended(p *process.Process, messages int64) error {
 	text := "it is still running"
 	select {
 	case <-p.Done():
-		text = p.Exit().String()
+		text = fmt.Sprintf("%s after %d messages", p.Exit(), messages)
 	default:
 	}
 	if tail := d.tail(p); len(tail) > 0 {
@@ -122,22 +134,12 @@ func (d *StdioDialer) tail(p *process.Process) []string {
 	return tail
 }
 
-// ran is the command as a person would type it, without secrets.
+// ran is the command as a person would type it. Secrets go before the quoting, which would hide those
+// with special characters.
 func (d *StdioDialer) ran() string {
-	quoted := make([]string, len(d.Spec.Argv))
+	shown := process.Spec{Argv: make([]string, len(d.Spec.Argv))}
 	for i, arg := range d.Spec.Argv {
-		quoted[i] = quote(arg)
+		shown.Argv[i] = d.Scrub(arg)
 	}
-	return d.Scrub(strings.Join(quoted, " "))
-}
-
-// quote quotes an argument for a shell where it needs it.
-func quote(arg string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:@,+%", r)
-	}
-	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	return shown.CommandLine()
 }

@@ -13,10 +13,15 @@ import (
 	"mcp-gateway/internal/telemetry"
 )
 
-// Dialer makes a connection that has shaken hands. Its error is a *fault.Fault.
+// Dialer makes connections.
 type Dialer interface {
-	Dial(ctx context.Context) (Conn, error)
+	// Dial connects, shakes hands, and calls ready before anybody else gets the connection. Its error
+	// is a *fault.Fault, also where ready failed; nothing is left behind then.
+	Dial(ctx context.Context, ready ReadyFunc) (Conn, error)
 }
+
+// ReadyFunc does what makes a fresh connection ready, as reading its lists.
+type ReadyFunc func(ctx context.Context, c Conn) error
 
 // ServerOptions configure a Server.
 type ServerOptions struct {
@@ -24,16 +29,15 @@ type ServerOptions struct {
 	Dialer       Dialer
 	StartTimeout time.Duration // for each start
 	Log          *slog.Logger
-	// Ready is called with each new connection before anybody else gets it: lists are read here.
-	// An error makes the start a failed one.
-	Ready func(ctx context.Context, c Conn) error
+	Ready        ReadyFunc    // an error makes the start a failed one
+	Ended        func(c Conn) // called after a connection that was ready has ended
 }
 
 // Server keeps one connection to a server: made at Start, made again by the next call after it has
 // ended. Starts that fail, or do not last, are delayed more and more.
 type Server struct {
 	o      ServerOptions
-	live   atomic.Pointer[Conn]
+	live   atomic.Pointer[run]
 	ctx    context.Context
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
@@ -45,6 +49,21 @@ type Server struct {
 	retryAt  time.Time
 	since    time.Time // of the state that the server is in
 	last     error
+}
+
+// run is a connection and when it became ready.
+type run struct {
+	conn  Conn
+	since time.Time
+}
+
+func (r *run) over() bool {
+	select {
+	case <-r.conn.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // attempt is one start that is under way.
@@ -64,13 +83,24 @@ func NewServer(ctx context.Context, o ServerOptions) *Server {
 // Name is the server's name in the configuration.
 func (s *Server) Name() string { return s.o.Name }
 
+// Start starts the server and waits until it is ready or has failed; the end of ctx makes it fail, and
+// the error then still tells what was run and what it said.
+func (s *Server) Start(ctx context.Context) error {
+	a, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	<-a.done
+	return a.err
+}
+
 // Conn returns a live connection; where there is none it starts the server and waits, as long as
-// ctx lets it.
+// ctx lets it. The start goes on without the caller.
 func (s *Server) Conn(ctx context.Context) (Conn, error) {
 	if c := s.Live(); c != nil {
 		return c, nil
 	}
-	a, err := s.begin()
+	a, err := s.begin(s.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,54 +114,49 @@ func (s *Server) Conn(ctx context.Context) (Conn, error) {
 
 // Live returns the connection, nil where there is none now.
 func (s *Server) Live() Conn {
-	c := s.live.Load()
-	if c == nil {
-		return nil
+	if r := s.live.Load(); r != nil && !r.over() {
+		return r.conn
 	}
-	select {
-	case <-(*c).Done():
-		s.live.CompareAndSwap(c, nil)
-		return nil
-	default:
-		return *c
-	}
+	return nil
 }
 
-// begin joins the start that is under way or begins one.
-func (s *Server) begin() (*attempt, error) {
+// begin joins the start that is under way, or begins one that the end of ctx makes fail.
+func (s *Server) begin(ctx context.Context) (*attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempt != nil {
 		return s.attempt, nil
 	}
-	if err := s.ctx.Err(); err != nil {
+	if s.ctx.Err() != nil {
 		return nil, fmt.Errorf("server %q is being stopped", s.o.Name)
+	}
+	a := &attempt{done: make(chan struct{})}
+	if r := s.live.Load(); r != nil {
+		if !r.over() { // somebody else's start has just ended
+			a.conn = r.conn
+			close(a.done)
+			return a, nil
+		}
+		s.ended(r)
 	}
 	if wait := time.Until(s.retryAt); wait > 0 {
 		return nil, &BackoffError{Server: s.o.Name, Failures: s.failures, Wait: wait, Err: s.last}
 	}
-	a := &attempt{done: make(chan struct{})}
-	if c := s.Live(); c != nil { // somebody else's start has just ended
-		a.conn = c
-		close(a.done)
-		return a, nil
-	}
 	s.attempt = a
-	s.wait.Go(func() { s.start(a) })
+	s.since = time.Now()
+	s.wait.Go(func() { s.start(ctx, a) })
 	return a, nil
 }
 
-// start makes a connection, has its lists read, and publishes it.
-func (s *Server) start(a *attempt) {
-	ctx, cancel := context.WithTimeoutCause(s.ctx, s.o.StartTimeout, fmt.Errorf("server %q was not ready after %s", s.o.Name, s.o.StartTimeout))
+// start makes a connection, has it made ready, and publishes it.
+func (s *Server) start(ctx context.Context, a *attempt) {
+	limited, cancel := context.WithTimeoutCause(s.ctx, s.o.StartTimeout, fmt.Errorf("the start limit of %s has passed", s.o.StartTimeout))
 	defer cancel()
+	limited, stop := context.WithCancelCause(limited)
+	defer stop(nil)
+	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
 	began := time.Now()
-	c, err := s.o.Dialer.Dial(ctx)
-	if err == nil && s.o.Ready != nil {
-		if err = s.o.Ready(ctx, c); err != nil {
-			c.Close(context.WithoutCancel(ctx))
-		}
-	}
+	c, err := s.o.Dialer.Dial(limited, s.o.Ready)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(a.done)
@@ -143,31 +168,42 @@ func (s *Server) start(a *attempt) {
 		s.o.Log.Warn("server not started", telemetry.KeyServer, s.o.Name, telemetry.KeyError, err)
 		return
 	}
+	r := &run{conn: c, since: s.since}
 	a.conn = c
-	live := &c
-	s.live.Store(live)
-	s.o.Log.Info("server ready", telemetry.KeyServer, s.o.Name, "seconds", time.Since(began).Seconds())
-	s.wait.Go(func() { s.watch(live) })
+	s.live.Store(r)
+	s.o.Log.Info("server ready", telemetry.KeyServer, s.o.Name, telemetry.KeyDuration, time.Since(began))
+	s.wait.Go(func() { s.watch(r) })
 }
 
-// watch notes the end of a connection.
-func (s *Server) watch(live *Conn) {
-	c := *live
-	<-c.Done()
-	c.Close(context.WithoutCancel(s.ctx))
-	s.live.CompareAndSwap(live, nil)
-	err := c.Err()
+// watch waits for the end of a connection, which the end of the server brings about too.
+func (s *Server) watch(r *run) {
+	select {
+	case <-r.conn.Done():
+	case <-s.ctx.Done():
+	}
+	r.conn.Close(context.WithoutCancel(s.ctx))
 	if s.ctx.Err() == nil {
-		s.o.Log.Warn("server ended", telemetry.KeyServer, s.o.Name, telemetry.KeyError, err)
+		s.o.Log.Warn("server ended", telemetry.KeyServer, s.o.Name, telemetry.KeyError, r.conn.Err())
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.since) > stable {
+	if s.live.Load() == r {
+		s.ended(r)
+	}
+	s.mu.Unlock()
+	if s.o.Ended != nil {
+		s.o.Ended(r.conn)
+	}
+}
+
+// ended notes the end of a connection, once. The caller holds mu.
+func (s *Server) ended(r *run) {
+	s.live.Store(nil)
+	s.since = time.Now()
+	if s.since.Sub(r.since) > stable {
 		s.failures = 0
 	}
-	s.since = time.Now()
 	s.restarts++
-	s.fail(err)
+	s.fail(r.conn.Err())
 }
 
 const (
@@ -229,7 +265,7 @@ func (s *Server) State() State {
 	live := s.Live()
 	switch {
 	case live != nil:
-		st.State = StateReady
+		st.State, st.Since = StateReady, s.live.Load().since
 		if c, ok := live.(*stdio); ok {
 			st.PID, st.Skipped = c.p.Pid(), c.noise.Load()
 		}
@@ -243,16 +279,17 @@ func (s *Server) State() State {
 	return st
 }
 
-// Refuse makes every start from now on an error, without waiting for anything.
+// Refuse ends the server without waiting for anything: every start from now on is an error.
 func (s *Server) Refuse() { s.cancel() }
 
 // Close ends the server and waits until its process is gone, which ctx hurries.
 func (s *Server) Close(ctx context.Context) {
 	s.mu.Lock()
 	s.cancel()
+	r := s.live.Load()
 	s.mu.Unlock()
-	if c := s.live.Load(); c != nil {
-		(*c).Close(ctx)
+	if r != nil {
+		r.conn.Close(ctx)
 	}
 	s.wait.Wait()
 }

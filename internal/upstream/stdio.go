@@ -3,15 +3,16 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"mcp-gateway/internal/telemetry"
@@ -33,8 +34,9 @@ type StdioOptions struct {
 	Handler Handler
 	Log     *slog.Logger
 	Limit   int // bytes of one message
-	// Ended tells how the process ended, for errors; called once after it has.
-	Ended func() error
+	// Ended tells how the process ended, for errors; called once after it has, with the number of
+	// messages that it had sent.
+	Ended func(messages int64) error
 	// Noise gets what a server prints to stdout that is no message.
 	Noise func(line string)
 }
@@ -48,7 +50,9 @@ type stdio struct {
 	done  chan struct{}
 	err   error // set before done is closed
 	noise atomic.Int64
-	count atomic.Int64 // messages read
+	count int64 // messages read, by the reading goroutine
+
+	closing atomic.Bool // the process is being ended, and may take its time
 
 	mu      sync.Mutex
 	pending map[int64]*call
@@ -59,18 +63,18 @@ type stdio struct {
 
 // call is one request in flight.
 type call struct {
-	c        *stdio
-	id       int64
-	sink     Sink
-	token    []byte // as the client wrote it, nil for none
-	key      string // under which it stands in tokens
-	replaced bool   // the server was given another token
+	c     *stdio
+	id    int64
+	sink  Sink
+	token []byte // as the client wrote it, nil for none
+	given []byte // the token that the server was given instead, nil for the client's
+	key   string // under which it stands in tokens
 }
 
 // newStdio takes over a started process and begins to read from it.
 func newStdio(ctx context.Context, p Process, o StdioOptions) *stdio {
 	c := &stdio{o: o, p: p, done: make(chan struct{}), pending: map[int64]*call{}}
-	c.out = newWriter(p.Stdin())
+	c.out = newWriter(p.Stdin(), maxQueued)
 	go c.read(context.WithoutCancel(ctx))
 	return c
 }
@@ -108,18 +112,16 @@ func (c *stdio) Begin(r Request, sink Sink) (Call, error) {
 		c.claim(k)
 	}
 	c.mu.Unlock()
-	if k.replaced {
-		meta := wire.Edit(wire.Get(r.Params, "_meta"), wire.Change{Key: "progressToken", Value: wire.Quote(k.key)})
+	if k.given != nil {
+		meta := wire.Edit(wire.Get(r.Params, "_meta"), wire.Change{Key: "progressToken", Value: k.given})
 		r.Params = wire.Edit(r.Params, wire.Change{Key: "_meta", Value: meta})
 	}
 	if err := c.out.request(k.id, r.Method, r.Params); err != nil {
 		if !c.forget(k) {
 			return k, nil // it has been answered, with the connection's error
 		}
-		if errors.Is(err, syscall.EPIPE) {
-			// Nobody reads any more, so nothing was received; the reading goroutine is told to end.
-			c.p.Stdout().SetReadDeadline(time.Now())
-			return nil, ErrGone
+		if errors.Is(err, errClosed) {
+			return nil, ErrGone // nobody reads any more, so nothing was received
 		}
 		return nil, fmt.Errorf("write to server %q: %w", c.o.Server, err)
 	}
@@ -132,20 +134,20 @@ func (c *stdio) claim(k *call) {
 		c.tokens = map[string]*call{}
 	}
 	k.key = tokenKey(k.token)
-	if _, taken := c.tokens[k.key]; taken {
-		k.key = "mcp-gateway-" + strconv.FormatInt(k.id, 10)
-		k.replaced = true
+	for c.tokens[k.key] != nil {
+		k.given = wire.Quote("mcp-gateway-" + strconv.FormatInt(k.id, 10) + "-" + rand.Text()[:8])
+		k.key = tokenKey(k.given)
 	}
 	c.tokens[k.key] = k
 }
 
-// tokenKey makes equal tokens equal, however they are written. Numbers get a prefix that no JSON
-// string can have after decoding to text.
+// tokenKey makes equal tokens equal, however they are written. Strings begin with a quote, which no
+// number does.
 func tokenKey(token []byte) string {
 	if s, ok := wire.String(token); ok {
-		return s
+		return `"` + s
 	}
-	return "\x00" + string(token)
+	return string(token)
 }
 
 // forget takes the call out; false where it was not there any more.
@@ -160,7 +162,7 @@ func (c *stdio) drop(k *call) bool {
 		return false
 	}
 	delete(c.pending, k.id)
-	if k.key != "" || k.token != nil {
+	if k.token != nil {
 		delete(c.tokens, k.key)
 	}
 	return true
@@ -194,32 +196,21 @@ func (c *stdio) InFlight() []Sink {
 
 // Close implements Conn.
 func (c *stdio) Close(ctx context.Context) {
+	c.closing.Store(true)
 	c.p.Stop(ctx)
 	<-c.done
 	c.out.close()
 }
 
-// drainLimit is how long output is still read after a process has ended, and how long a process may
-// live on after it has closed its output.
+// drainLimit is how long output is still read after a process has ended or stopped reading its input,
+// and how long a process may live on after it has closed its output.
 const drainLimit = 500 * time.Millisecond
 
 // read is the connection's reading goroutine: it owns done and err.
 func (c *stdio) read(ctx context.Context) {
-	ended := make(chan struct{})
-	var stopper sync.WaitGroup
-	stopper.Go(func() {
-		// What the process wrote before it ended is read to the end; a descendant that holds the
-		// pipe open must not keep the connection alive.
-		select {
-		case <-c.p.Done():
-			select {
-			case <-ended:
-			case <-time.After(drainLimit):
-				c.p.Stdout().SetReadDeadline(time.Now())
-			}
-		case <-ended:
-		}
-	})
+	over := make(chan struct{})
+	var limiter sync.WaitGroup
+	limiter.Go(func() { c.limitReading(over) })
 	lines := wire.NewLineReader(c.p.Stdout(), c.o.Limit)
 	var err error
 	for {
@@ -229,33 +220,51 @@ func (c *stdio) read(ctx context.Context) {
 		}
 		c.line(line)
 	}
-	close(ended)
-	stopper.Wait()
+	close(over)
+	limiter.Wait()
 	c.finish(ctx, err)
+}
+
+// limitReading ends the reading a while after the process has ended or can get no message any more.
+// What it wrote before is read to the end; a descendant that holds the pipe open must not keep the
+// connection alive.
+func (c *stdio) limitReading(over <-chan struct{}) {
+	select {
+	case <-c.p.Done():
+	case <-c.out.broken:
+	case <-over:
+		return
+	}
+	select {
+	case <-over:
+	case <-time.After(drainLimit):
+		// Where the file is closed already, reading has ended too.
+		_ = c.p.Stdout().SetReadDeadline(time.Now())
+	}
 }
 
 // finish ends the process and fails every call in flight.
 func (c *stdio) finish(ctx context.Context, reason error) {
-	select {
-	case <-c.p.Done():
-	case <-time.After(drainLimit):
-	}
 	alive := false
 	select {
 	case <-c.p.Done():
-	default:
-		alive = true
+	case <-time.After(drainLimit):
+		alive = !c.closing.Load()
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	if alive {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, drainLimit)
+		defer cancel()
+	}
 	c.p.Stop(ctx)
-	cancel()
-	c.p.Stdout().Close()
-	err := c.o.Ended()
+	err := c.o.Ended(c.count)
 	switch {
 	case errors.Is(reason, wire.ErrNoLineEnd):
 		err = fmt.Errorf("%w: %w", errNotMCP, reason)
 	case alive && errors.Is(reason, io.EOF):
-		err = errors.New("it closed its standard output but lived on, and was ended")
+		err = fmt.Errorf("%w output", errLivedOn)
+	case alive && errors.Is(reason, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("%w input", errLivedOn)
 	}
 	c.mu.Lock()
 	c.gone = true
@@ -269,7 +278,10 @@ func (c *stdio) finish(ctx context.Context, reason error) {
 	}
 }
 
-var errNotMCP = errors.New("it does not speak MCP on its standard output")
+var (
+	errNotMCP  = errors.New("it does not speak MCP on its standard output")
+	errLivedOn = errors.New("it lived on, but was ended since it had closed its standard")
+)
 
 // LostError means that a server ended while a call was in flight.
 type LostError struct {
@@ -301,7 +313,7 @@ func (c *stdio) line(line wire.Line) {
 func (c *stdio) text(text []byte, whole bool) {
 	m, err := wire.ParseServer(text)
 	if err == nil {
-		c.count.Add(1)
+		c.count++
 		c.message(m)
 		return
 	}
@@ -334,39 +346,25 @@ func (c *stdio) skip(line wire.Line) {
 // tooLong fails the call whose answer is over the limit; the server lives on.
 func (c *stdio) tooLong(line wire.Line) {
 	c.noise.Add(1)
-	c.o.Log.Warn("message over the limit dropped", telemetry.KeyServer, c.o.Server, "bytes", line.Size, "limit", c.o.Limit)
-	id, ok := findID(line.Text)
-	if !ok {
-		id, ok = findID(line.End)
-	}
-	if !ok {
-		return
-	}
-	c.mu.Lock()
-	k := c.pending[id]
-	if k != nil {
-		c.drop(k)
-	}
-	c.mu.Unlock()
-	if k != nil {
+	c.o.Log.Warn("message over the limit dropped", telemetry.KeyServer, c.o.Server, telemetry.KeyBytes, line.Size, telemetry.KeyLimit, c.o.Limit)
+	if k := c.take(cutID(line)); k != nil {
 		k.sink.Done(wire.Msg{}, &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("server %q answered with %d bytes, over the limit of %d bytes for one message", c.o.Server, line.Size, c.o.Limit)})
 	}
 }
 
-// findID looks for an id member in a piece of a message. It may be deceived by a text that holds
-// one, so it serves only to fail a call that can get no answer any more.
-func findID(piece []byte) (int64, bool) {
-	i := bytes.Index(piece, []byte(`"id"`))
-	if i < 0 {
-		return 0, false
+// idAtEnd finds the id of a message whose id comes last. Inside a string its quotes would be escaped.
+var idAtEnd = regexp.MustCompile(`"id"\s*:\s*("?\d{1,18}"?)\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?}\s*$`)
+
+// cutID reads the id of a message of which only beginning and end are there, nil where it is in
+// neither.
+func cutID(line wire.Line) []byte {
+	if id := wire.Get(line.Text, "id"); id != nil {
+		return id
 	}
-	rest := bytes.TrimLeft(piece[i+4:], " \t:")
-	n := 0
-	for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
-		n++
+	if found := idAtEnd.FindSubmatch(line.End); found != nil {
+		return found[1]
 	}
-	id, err := strconv.ParseInt(string(rest[:n]), 10, 64)
-	return id, err == nil
+	return nil
 }
 
 func (c *stdio) message(m wire.Msg) {
@@ -391,23 +389,28 @@ func (c *stdio) answer(response []byte) {
 }
 
 func (c *stdio) response(m wire.Msg) {
-	text := m.ID
-	if len(text) > 2 && text[0] == '"' { // some servers give a number back as a string
-		text = text[1 : len(text)-1]
+	if k := c.take(m.ID); k != nil { // else it is late, or the second one, or to nothing we asked
+		k.sink.Done(m, nil)
 	}
-	id, err := strconv.ParseInt(string(text), 10, 64)
+}
+
+// take takes out the call with the id as a server writes it: some make a string of it, or a float.
+func (c *stdio) take(written []byte) *call {
+	text := string(bytes.Trim(written, `"`))
+	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return // an answer to nothing we asked
+		f, err := strconv.ParseFloat(text, 64)
+		if id = int64(f); err != nil || float64(id) != f {
+			return nil
+		}
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	k := c.pending[id]
 	if k != nil {
 		c.drop(k)
 	}
-	c.mu.Unlock()
-	if k != nil { // else it is late, or the second one
-		k.sink.Done(m, nil)
-	}
+	return k
 }
 
 func (c *stdio) progress(m wire.Msg) {
@@ -421,7 +424,7 @@ func (c *stdio) progress(m wire.Msg) {
 	if k == nil {
 		return
 	}
-	if k.replaced {
+	if k.given != nil {
 		m.Raw = m.ParamsWith(wire.Edit(m.Params, wire.Change{Key: "progressToken", Value: k.token}))
 		m, _ = wire.ParseServer(m.Raw)
 	}

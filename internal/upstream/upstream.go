@@ -6,6 +6,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"mcp-gateway/internal/wire"
 )
@@ -118,9 +119,21 @@ func Ask(ctx context.Context, c Conn, method string, params []byte) ([]byte, err
 		return a.m.Result, nil
 	case <-ctx.Done():
 		call.Cancel(nil)
-		return nil, context.Cause(ctx)
+		return nil, &UnansweredError{Method: method, Err: context.Cause(ctx)}
 	}
 }
+
+// UnansweredError means that a server did not answer a request of the gateway's own in time.
+type UnansweredError struct {
+	Method string
+	Err    error // what ended the wait
+}
+
+// Error names the request and the limit.
+func (e *UnansweredError) Error() string { return "no answer to " + e.Method + ": " + e.Err.Error() }
+
+// Unwrap returns what ended the wait.
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // ResponseError is a server's JSON-RPC error.
 type ResponseError struct {
@@ -140,10 +153,12 @@ func (e *ResponseError) Error() string {
 // Code is the error's code as written.
 func (e *ResponseError) Code() string { return string(wire.Get(e.Object, "code")) }
 
-// ListAll follows a list to its last page and returns the raw elements, in the server's order.
+// ListAll follows a list to its last page and returns the raw elements, in the server's order. A cursor
+// that came before ends the list: its server goes round in circles.
 func ListAll(ctx context.Context, c Conn, method, member string, meta []byte) ([][]byte, error) {
 	var all [][]byte
 	var cursor []byte
+	seen := map[string]bool{}
 	for range maxPages {
 		var params []byte
 		if cursor != nil {
@@ -160,12 +175,13 @@ func ListAll(ctx context.Context, c Conn, method, member string, meta []byte) ([
 			all = append(all, element)
 		}
 		next := wire.Get(result, "nextCursor")
-		if wire.Kind(next) != '"' || string(next) == string(cursor) || string(next) == `""` {
+		if wire.Kind(next) != '"' || string(next) == `""` || seen[string(next)] {
 			return all, nil
 		}
+		seen[string(next)] = true
 		cursor = next
 	}
-	return nil, errors.New(method + ": the list does not end after 10,000 pages")
+	return nil, fmt.Errorf("%s: the list does not end after %d pages", method, maxPages)
 }
 
 // maxPages bounds a list whose cursors never end.

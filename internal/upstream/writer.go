@@ -18,20 +18,38 @@ const maxQueued = 256 << 20
 // to a goroutine that lives only as long as there is some, so a stuck server costs no caller its
 // goroutine, and lines never mix.
 type writer struct {
-	file *os.File
-	raw  syscall.RawConn
-	wait sync.WaitGroup
+	file   *os.File
+	raw    syscall.RawConn
+	limit  int           // bytes that may wait
+	broken chan struct{} // closed when nothing can be written any more
+	wait   sync.WaitGroup
 
 	mu     sync.Mutex
 	queue  [][]byte
-	queued int
-	busy   bool // a flushing goroutine runs
-	err    error
+	queued int   // bytes in the queue, and in the flushing goroutine's hands
+	busy   bool  // a flushing goroutine runs
+	err    error // once set, nothing is written any more
 }
 
-func newWriter(file *os.File) *writer {
+// errClosed means that the server's input is closed, by itself or by its end.
+var errClosed = errors.New("its input is closed")
+
+func newWriter(file *os.File, limit int) *writer {
+	w := &writer{file: file, limit: limit, broken: make(chan struct{})}
 	raw, err := file.SyscallConn()
-	return &writer{file: file, raw: raw, err: err}
+	if w.raw = raw; err != nil {
+		w.fail(err)
+	}
+	return w
+}
+
+// fail ends the writing. The caller holds mu, or nobody else knows w yet.
+func (w *writer) fail(err error) {
+	if w.err != nil {
+		return
+	}
+	w.err = fmt.Errorf("%w: %w", errClosed, err)
+	close(w.broken)
 }
 
 // lineBuffers are for messages of ordinary size.
@@ -72,17 +90,15 @@ func (w *writer) write(line []byte, borrowed bool) error {
 	if !w.busy {
 		n, err := w.try(line)
 		if err != nil {
-			w.err = err
-			return err
+			w.fail(err)
+			return w.err
 		}
 		if line = line[n:]; len(line) == 0 {
 			return nil
 		}
 	}
-	if w.queued+len(line) > maxQueued {
-		if w.busy && len(w.queue) > 0 {
-			return fmt.Errorf("it does not read its input: %d MiB wait for it already", w.queued>>20)
-		}
+	if w.busy && w.queued+len(line) > w.limit { // else a part of the line is written already
+		return fmt.Errorf("it does not read its input: %d bytes wait for it already", w.queued)
 	}
 	if borrowed {
 		line = append([]byte(nil), line...)
@@ -136,8 +152,8 @@ func (w *writer) flush() {
 		for _, line := range lines {
 			_, err := w.file.Write(line)
 			w.mu.Lock()
-			if w.queued -= len(line); err != nil && w.err == nil {
-				w.err = err
+			if w.queued -= len(line); err != nil {
+				w.fail(err)
 			}
 			w.mu.Unlock()
 			if err != nil {
@@ -150,9 +166,7 @@ func (w *writer) flush() {
 // close ends the writing and waits for the flushing goroutine.
 func (w *writer) close() {
 	w.mu.Lock()
-	if w.err == nil {
-		w.err = errors.New("its input is closed")
-	}
+	w.fail(os.ErrClosed)
 	w.mu.Unlock()
 	w.file.Close()
 	w.wait.Wait()

@@ -1,0 +1,77 @@
+package upstream
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"mcp-gateway/internal/wire"
+)
+
+// quietHandler takes everything and does nothing.
+type quietHandler struct{}
+
+func (quietHandler) Notified(Conn, wire.Msg) {}
+func (quietHandler) Asked(Conn, wire.Msg)    {}
+
+// countingSink fails a test in which a call ends twice.
+type countingSink struct {
+	t    *testing.T
+	done int
+}
+
+func (s *countingSink) Progress(m wire.Msg) {
+	if m.Method != "notifications/progress" {
+		s.t.Errorf("progress %q", m.Raw)
+	}
+}
+
+func (s *countingSink) Done(wire.Msg, error) {
+	if s.done++; s.done > 1 {
+		s.t.Error("a call ended twice")
+	}
+}
+
+// FuzzServerLines reads arbitrary output of a server while calls are in flight: nothing panics, no call
+// ends twice, and a call that a whole answer was written for ends with it.
+func FuzzServerLines(f *testing.F) {
+	for _, seed := range []string{
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n", "[{\"id\":\"2\",\"result\":null},{\"id\":1}]\n", "hello\r\n\xef\xbb\xbf{\"id\":1.0,\"error\":{}}",
+		"{\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"t\"}}\n{\"method\":\"ping\",\"id\":1}{}\n",
+		"{\"id\":null,\"error\":1}\n{\"id\":{},\"result\":1}\n{\"id\":3,\"result\":\"" + strings.Repeat("x", 5000) + "\"}\n", "[[[[", "\x00{\"id\"",
+	} {
+		f.Add([]byte(seed))
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer in.Close()
+	defer out.Close()
+	f.Fuzz(func(t *testing.T, output []byte) {
+		c := &stdio{o: StdioOptions{Server: "fuzz", Handler: quietHandler{}, Log: slog.New(slog.DiscardHandler), Limit: 4096, Noise: func(string) {}},
+			out: newWriter(out, 1<<10), pending: map[int64]*call{}, tokens: map[string]*call{}}
+		c.out.busy = true // answers are queued and never written
+		var sinks []*countingSink
+		for id := int64(1); id <= 3; id++ {
+			s := &countingSink{t: t}
+			sinks = append(sinks, s)
+			k := &call{c: c, id: id, sink: s, token: []byte(`"t"`)}
+			c.pending[id] = k
+			c.claim(k)
+		}
+		text := string(output) + "\n{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n"
+		lines := wire.NewLineReader(strings.NewReader(text), c.o.Limit)
+		for {
+			line, err := lines.Next()
+			if err != nil {
+				break
+			}
+			c.line(line)
+		}
+		if len(output) < 4096 && sinks[1].done != 1 {
+			t.Errorf("a call with an answer did not end")
+		}
+	})
+}
