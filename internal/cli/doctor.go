@@ -52,7 +52,7 @@ func runDoctor(ctx context.Context, a *app) error {
 	if a.global.json {
 		return writeJSON(a.Out, map[string]any{"checks": checks})
 	}
-	t := table{header: []string{"CHECK", "OK", "DETAIL"}}
+	t := table{header: []string{"CHECK", "OK", "DETAIL"}, whole: true}
 	for _, c := range checks {
 		ok, detail := "yes", c.Detail
 		if !c.OK {

@@ -68,8 +68,7 @@ func judge(err error) verdict {
 	case errors.As(err, &start):
 		return verdict{exit: exitFailed, code: "start_failed"}
 	case errors.As(err, &running):
-		return verdict{exit: exitFailed, code: "already_running",
-			hint: `end it with "mcp-gateway stop" first`, details: runningDetails(running)}
+		return verdict{exit: exitFailed, code: "already_running", details: runningDetails(running)}
 	case errors.As(err, &port):
 		return verdict{exit: exitFailed, code: "port_in_use",
 			hint: "end that program, or choose another address with --listen", details: portDetails(port)}

@@ -97,7 +97,7 @@ func writeStatus(w io.Writer, s control.Status, width int) error {
 		fmt.Fprintf(w, "%s  %s  pid %d, up %s, %s, %s\n", s.State, s.URL, s.PID,
 			uptime(s.UptimeSeconds), count(len(s.Servers), "server"), count(s.Tools, "tool"))
 	}
-	t := table{header: []string{"SERVER", "STATE", "PID", "RESTARTS", "TOOLS", "LAST ERROR"}}
+	t := table{header: []string{"SERVER", "STATE", "PID", "RESTARTS", "TOOLS", "LAST ERROR"}, whole: true}
 	for _, server := range s.Servers {
 		pid := "-"
 		if server.PID != 0 {

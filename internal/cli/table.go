@@ -12,6 +12,7 @@ import (
 type table struct {
 	header []string
 	rows   [][]string
+	whole  bool // never cut the last column: what it says is needed to the end
 }
 
 const columnGap = 2
@@ -41,7 +42,7 @@ func (t *table) write(w io.Writer, width int) error {
 	}
 	widths := t.widths()
 	for _, row := range append([][]string{t.header}, t.rows...) {
-		if _, err := fmt.Fprintln(w, formatRow(row, widths, width)); err != nil {
+		if _, err := fmt.Fprintln(w, t.format(row, widths, width)); err != nil {
 			return err
 		}
 	}
@@ -58,13 +59,16 @@ func (t *table) widths() []int {
 	return widths
 }
 
-func formatRow(row []string, widths []int, width int) string {
+func (t *table) format(row []string, widths []int, width int) string {
 	const leastLast = 20
 	var b strings.Builder
 	used := 0
 	for i, cell := range row {
 		if i == len(row)-1 {
-			b.WriteString(clipRunes(cell, max(width-used, leastLast)))
+			if !t.whole {
+				cell = clipRunes(cell, max(width-used, leastLast))
+			}
+			b.WriteString(cell)
 			break
 		}
 		b.WriteString(cell)

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The test binary is the program too: scripts run it, and so does the launcher.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"mcp-gateway": func() {
+			os.Exit(Main(context.Background(), os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ()))
+		},
+	})
+}
+
+// TestScripts runs the commands as users do: each script has a root of its own and any free port.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			root := filepath.Join(e.WorkDir, "root")
+			e.Setenv("MCP_GATEWAY_ROOT", root)
+			e.Setenv("MCP_GATEWAY_LISTEN", "127.0.0.1:0")
+			e.Setenv("HOME", e.WorkDir)
+			e.Defer(func() {
+				stop := exec.Command("mcp-gateway", "stop")
+				stop.Env = e.Vars
+				stop.Run() // most scripts have ended theirs
+			})
+			return nil
+		},
+	})
+}
