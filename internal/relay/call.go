@@ -183,7 +183,7 @@ func (k *call) finish(m wire.Msg, err error) {
 	switch {
 	case err != nil:
 		k.x.Fail(serverError(k.link.m.Name, err))
-	case k.link.modern == k.x.Modern() && !k.link.remaps(k.x):
+	case k.link.modern == k.x.Modern() && !k.link.renames(k.x, m.Result):
 		k.x.Finish(m)
 	default:
 		k.link.incoming(k.x, m)
@@ -269,9 +269,9 @@ func toLegacy(params []byte) []byte {
 // cacheable are the methods whose results carry ttlMs and cacheScope in 2026-07-28.
 func cacheable(method string) bool { return method == "resources/read" }
 
-// remaps tells whether results of the server for this exchange may hold URIs to be exchanged.
-func (l *link) remaps(x *downstream.Exchange) bool {
-	return l.r.tables[era(x)].Load().remapped[l.m.Name]
+// renames tells whether a result may hold URIs to be exchanged.
+func (l *link) renames(x *downstream.Exchange, result []byte) bool {
+	return l.r.tables[era(x)].Load().mayRename(l.m.Name, x.Msg.Method, result)
 }
 
 // incoming makes a response fit the client's era and exchanges URIs that are exposed under others.
@@ -293,7 +293,7 @@ func (l *link) errorFor(x *downstream.Exchange, object []byte) []byte {
 }
 
 func (l *link) resultFor(x *downstream.Exchange, result []byte) []byte {
-	if l.remaps(x) {
+	if l.renames(x, result) {
 		result = l.r.tables[era(x)].Load().exposeLinks(l.m.Name, x.Msg.Method, result)
 	}
 	if x.Modern() && !l.modern && wire.Kind(result) == '{' {

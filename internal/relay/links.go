@@ -6,6 +6,21 @@ import (
 	"mcp-gateway/internal/wire"
 )
 
+// mayRename tells whether a server's result can hold URIs that clients know under others, so that it
+// has to be looked through.
+func (t *table) mayRename(server, method string, result []byte) bool {
+	if len(t.sources) < 2 || !t.sources[server] {
+		return false
+	}
+	switch method {
+	case "tools/call", "prompts/get":
+		return bytes.Contains(result, []byte(`"resource`)) // the beginning of both types of content
+	case "resources/read":
+		return true
+	}
+	return false
+}
+
 // exposeLinks exchanges the URIs inside a server's result for those that its resources are exposed
 // under: in links and embedded resources of a tool's or prompt's content, and in what was read.
 func (t *table) exposeLinks(server, method string, result []byte) []byte {
@@ -56,14 +71,26 @@ func (t *table) block(server string, block []byte) []byte {
 	return block
 }
 
-// uriOf exchanges the member "uri" where the resource is exposed under another one.
+// uriOf exchanges the member "uri" where clients know the resource under another one.
 func (t *table) uriOf(server string, object []byte) []byte {
 	own, ok := wire.GetString(object, "uri")
 	if !ok {
 		return object
 	}
-	if uri, listed := t.uris[origin{server, own}]; listed && uri != own {
+	if uri := t.exposedURI(server, own); uri != own {
 		return wire.Edit(object, wire.Change{Key: "uri", Value: wire.Quote(uri)})
 	}
 	return object
+}
+
+// exposedURI is the URI under which clients reach a server's resource: its own one, unless that would
+// lead them to another server.
+func (t *table) exposedURI(server, own string) string {
+	if uri, listed := t.uris[origin{server, own}]; listed {
+		return uri
+	}
+	if other, _, known := t.resource(own); known && other != server {
+		return ownURI(origin{server, own})
+	}
+	return own
 }

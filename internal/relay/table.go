@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"fmt"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -46,9 +47,9 @@ type table struct {
 	lists [2]map[string][]byte
 
 	instructions string
-	servers      []string // in order of their names
-	uris         map[origin]string
-	remapped     map[string]bool // servers some of whose URIs are exposed under another one
+	servers      map[string]bool
+	uris         map[origin]string // exposed, of listed resources
+	sources      map[string]bool   // servers that list resources or templates
 }
 
 // given remembers the names that have been exposed, so that none changes its meaning.
@@ -67,11 +68,11 @@ type note struct{ server, text string }
 func build(listings []*listing, g *given) (*table, []note) {
 	b := &builder{t: &table{
 		tools: map[string]*route{}, prompts: map[string]*route{}, resources: map[string]*route{},
-		uris: map[origin]string{}, remapped: map[string]bool{},
+		servers: map[string]bool{}, uris: map[origin]string{}, sources: map[string]bool{},
 	}, prefix: map[string]string{}}
 	for _, l := range listings {
 		b.prefix[l.server] = l.options.Prefix
-		b.t.servers = append(b.t.servers, l.server)
+		b.t.servers[l.server] = true
 	}
 	b.tools(listings, g)
 	b.prompts(listings, g)
@@ -108,7 +109,6 @@ func (b *builder) collect(listings []*listing, of func(*listing) [][]byte, key s
 				b.note(l.server, "an element without a %q was left out of the list: %.200s", key, raw)
 			case seen[name]:
 				b.note(l.server, "%q is listed twice, the first one counts", name)
-			case key == "name" && !allowed(l.options, name):
 			default:
 				seen[name] = true
 				all = append(all, element{origin{l.server, name}, raw})
@@ -139,6 +139,11 @@ func origins(all []element) []origin {
 
 func (b *builder) tools(listings []*listing, g *given) {
 	all := b.collect(listings, func(l *listing) [][]byte { return l.tools }, "name")
+	options := map[string]catalog.Options{}
+	for _, l := range listings {
+		options[l.server] = l.options
+	}
+	all = slices.DeleteFunc(all, func(e element) bool { return !allowed(options[e.server], e.name) })
 	names := expose(origins(all), b.prefix, g.tools)
 	var listed [][]byte
 	for _, e := range all {
@@ -178,16 +183,31 @@ func (b *builder) prompts(listings []*listing, g *given) {
 }
 
 // ownScheme begins the URIs under which a resource is exposed whose own URI another server has:
-// mcp-gateway://<server>/<the server's own URI>.
+// mcp-gateway://<server, percent-encoded>/<the server's own URI>.
 const ownScheme = "mcp-gateway://"
 
-func ownURI(o origin) string { return ownScheme + o.server + "/" + o.name }
+func ownURI(o origin) string { return ownScheme + url.PathEscape(o.server) + "/" + o.name }
+
+// parseOwnURI undoes ownURI.
+func parseOwnURI(uri string) (o origin, ok bool) {
+	rest, ok := strings.CutPrefix(uri, ownScheme)
+	if !ok {
+		return origin{}, false
+	}
+	server, name, ok := strings.Cut(rest, "/")
+	if !ok {
+		return origin{}, false
+	}
+	server, err := url.PathUnescape(server)
+	return origin{server, name}, err == nil
+}
 
 func (b *builder) resources(listings []*listing, g *given) {
 	all := b.collect(listings, func(l *listing) [][]byte { return l.resources }, "uri")
 	var listed [][]byte
 	for _, e := range all {
 		r := b.uri(e, "uri", g.resources)
+		b.t.sources[e.server] = true
 		b.t.resources[r.exposed] = r
 		b.t.uris[e.origin] = r.exposed
 		listed = append(listed, r.element)
@@ -197,6 +217,7 @@ func (b *builder) resources(listings []*listing, g *given) {
 	listed = nil
 	for _, e := range all {
 		r := b.uri(e, "uriTemplate", g.templates)
+		b.t.sources[e.server] = true
 		r.template = parseTemplate(r.exposed)
 		b.t.templates = append(b.t.templates, r)
 		listed = append(listed, r.element)
@@ -207,10 +228,10 @@ func (b *builder) resources(listings []*listing, g *given) {
 // uri exposes a resource or template: under its own URI where that is free.
 func (b *builder) uri(e element, key string, given map[string]origin) *route {
 	r := &route{server: e.server, name: e.name, exposed: e.name, element: e.raw}
-	if holder, taken := given[e.name]; taken && holder != e.origin {
+	holder, taken := given[e.name]
+	if taken && holder != e.origin || strings.HasPrefix(e.name, ownScheme) {
 		r.exposed = ownURI(e.origin)
 		r.element = wire.Edit(r.element, wire.Change{Key: key, Value: wire.Quote(r.exposed)})
-		b.t.remapped[e.server] = true
 		b.note(e.server, "%s %q is exposed as %q", key, e.name, r.exposed)
 	}
 	given[r.exposed] = e.origin

@@ -59,12 +59,8 @@ func (t *table) resource(uri string) (server, own string, known bool) {
 	if r := t.resources[uri]; r != nil {
 		return r.server, r.name, true
 	}
-	if rest, ours := strings.CutPrefix(uri, ownScheme); ours {
-		for _, server := range t.servers {
-			if own, ok := strings.CutPrefix(rest, server+"/"); ok {
-				return server, own, true
-			}
-		}
+	if o, ours := parseOwnURI(uri); ours && t.servers[o.server] {
+		return o.server, o.name, true
 	}
 	var best *route
 	for _, r := range t.templates {

@@ -217,10 +217,7 @@ func (l *link) updated(m wire.Msg) {
 		}
 		s.Send(message, false)
 	})
-	exposed := own
-	if uri, ok := l.r.tables[modern].Load().uris[origin{l.m.Name, own}]; ok {
-		exposed = uri
-	}
+	exposed := l.r.tables[modern].Load().exposedURI(l.m.Name, own)
 	l.r.tell(m.Method, exposed, plainParams(m.Params, "", exposed))
 }
 
