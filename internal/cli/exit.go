@@ -85,7 +85,7 @@ func judge(err error) verdict {
 		return verdict{exit: exitFailed, code: "interrupted"}
 	case errors.Is(err, fs.ErrPermission):
 		return verdict{exit: exitUnauthorized, code: "permission_denied",
-			hint: "the gateway's files belong to the user who started it: run this as that user"}
+			hint: "run this as root, or as the user who started the gateway; or put all files elsewhere with --root DIR"}
 	}
 	return verdict{exit: exitFailed, code: "failed"}
 }

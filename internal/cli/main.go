@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -51,6 +52,10 @@ func execute(ctx context.Context, args []string, streams *Streams, env environme
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
+	}
+	// A flag that was refused may stand before the one that asks for JSON.
+	if slices.Contains(args, "--json") || env.get(jsonVariable) == "true" {
+		app.global.json = true
 	}
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		err = cause

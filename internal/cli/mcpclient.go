@@ -65,6 +65,7 @@ func connect(ctx context.Context, a *app, r remoteFlags) (*mcpClient, error) {
 		MaxEventSize:         -1,   // a result may be of any size
 	}, nil)
 	if err != nil {
+		wire.next.CloseIdleConnections()
 		return nil, fmt.Errorf("connect to %s: %w", wire.name, wire.explain(ctx, err))
 	}
 	return &mcpClient{session: session, wire: wire}, nil
@@ -97,7 +98,10 @@ func endpointOf(a *app, r remoteFlags) (*wireTap, string, error) {
 }
 
 // Close ends the session.
-func (c *mcpClient) Close() { c.session.Close() }
+func (c *mcpClient) Close() {
+	c.session.Close()
+	c.wire.next.CloseIdleConnections()
+}
 
 // tools lists all tools, through all pages.
 func (c *mcpClient) tools(ctx context.Context) ([]tool, error) {

@@ -79,7 +79,7 @@ func newRootCommand(a *app) *cobra.Command {
 	fromEnvironment(flags, "root", "MCP_GATEWAY_ROOT")
 	fromEnvironment(flags, "listen", "MCP_GATEWAY_LISTEN")
 	fromEnvironment(flags, "startup-timeout", "MCP_GATEWAY_STARTUP_TIMEOUT")
-	fromEnvironment(flags, "json", "MCP_GATEWAY_JSON")
+	fromEnvironment(flags, "json", jsonVariable)
 	o.bind(root)
 
 	root.AddCommand(newServeCommand(a), newDaemonCommand(a), newStatusCommand(a), newStopCommand(a),
@@ -174,6 +174,8 @@ func none(_ *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+const jsonVariable = "MCP_GATEWAY_JSON"
 
 const environmentAnnotation = "mcp-gateway-environment"
 

@@ -64,10 +64,13 @@ func runServe(cmd *cobra.Command, o *startOptions, args []string) error {
 	return err
 }
 
+// notifyVariable is for this process: a server must not speak for it.
+const notifyVariable = "NOTIFY_SOCKET"
+
 // notifyService tells a service manager that started this process about its state, in the way of
-// systemd: one datagram to the socket of NOTIFY_SOCKET, where a leading @ means an abstract name.
+// systemd: one datagram to the socket that the variable names, where a leading @ means an abstract name.
 func notifyService(env environment, state string) error {
-	socket := env.get("NOTIFY_SOCKET")
+	socket := env.get(notifyVariable)
 	if socket == "" {
 		return nil
 	}

@@ -32,7 +32,9 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	in := &watchedReader{Reader: never, reading: make(chan struct{}, 1)}
 	var out, errs bytes.Buffer
 	code := make(chan int)
-	go func() { code <- Main(t.Context(), []string{"config", "check", "-"}, Streams{In: in, Out: &out, Err: &errs}, nil) }()
+	go func() {
+		code <- Main(t.Context(), []string{"config", "check", "-"}, Streams{In: in, Out: &out, Err: &errs}, nil)
+	}()
 	<-in.reading // from here on Main watches for signals
 	for range 2 {
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {

@@ -145,7 +145,7 @@ func runStart(cmd *cobra.Command, o *startOptions, args []string) error {
 	}
 	scrub := scrubber(checked, given.Token)
 	report, err := daemon.Launch(cmd.Context(), daemon.LaunchOptions{
-		Argv:     []string{program, "daemon"},
+		Argv:     daemonArgv(program, o.global.root),
 		Env:      o.env.without(tokenVariable, clientTokenVariable),
 		Input:    input,
 		Limit:    given.StartupTimeout + reportMargin,
@@ -165,6 +165,14 @@ func runStart(cmd *cobra.Command, o *startOptions, args []string) error {
 	return nil
 }
 
+// daemonArgv is what a process list shows of the daemon: nothing secret, and which root is its own.
+func daemonArgv(program, root string) []string {
+	if root == "" {
+		return []string{program, "daemon"}
+	}
+	return []string{program, "daemon", "--root", root}
+}
+
 // scrubber knows every secret of one start.
 func scrubber(checked *config.Config, token string) *secret.Scrubber {
 	return secret.NewScrubber(append(checked.Secrets(), secret.Value(token)))
@@ -180,7 +188,7 @@ func (g order) gatewayOptions(checked *config.Config, log *telemetry.Log, env en
 		Servers:        checked.Servers,
 		Secrets:        scrubber(checked, g.Token),
 		Log:            log,
-		Env:            env.without(tokenVariable, clientTokenVariable),
+		Env:            env.without(tokenVariable, clientTokenVariable, notifyVariable),
 		Expose:         string(g.Tuning.Expose),
 		AllowedOrigins: g.Tuning.AllowedOrigins,
 		GitHubURL:      g.Tuning.GitHubURL,

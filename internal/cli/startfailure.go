@@ -71,9 +71,15 @@ type faultDetail struct {
 	Hint         string   `json:"hint"`
 }
 
-// json is the same as one object in one line. It keeps the same bound: the servers' own lines go
-// first, then all but names and causes, and in the end the last servers.
+// json is the same for scripts: warnings, then one object in the last line. It keeps the same bound: the
+// servers' own lines go first, then all but names and causes, and in the end the last servers.
 func (e *startFailure) json() string {
+	before := warningText(e.warnings, e.scrub)
+	return before + e.object(maxFailureBytes-len(before))
+}
+
+// object is the error as one line of at most limit bytes.
+func (e *startFailure) object(limit int) string {
 	v := judge(e.err)
 	start := e.servers()
 	if start == nil {
@@ -84,12 +90,12 @@ func (e *startFailure) json() string {
 	faults := cleanFaults(start.Faults, e.scrub)
 	message := clip(firstLine(faults, start.Total), maxFirstLine)
 	for _, lines := range []int{maxStderrLines, 5, 1, 0, namesOnly} {
-		if text := encodeFaults(v, message, faults, lines); len(text) <= maxFailureBytes {
+		if text := encodeFaults(v, message, faults, lines); len(text) <= limit {
 			return text
 		}
 	}
 	for shown := len(faults) - 1; shown > 0; shown-- {
-		if text := encodeFaults(v, message, faults[:shown], namesOnly); len(text) <= maxFailureBytes {
+		if text := encodeFaults(v, message, faults[:shown], namesOnly); len(text) <= limit {
 			return text
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // wireTap is the HTTP transport below the SDK. It adds the token, and keeps the bytes of the answers
 // to the request that is being made.
 type wireTap struct {
-	next   http.RoundTripper
+	next   *http.Transport
 	name   string       // of the gateway, for errors
 	origin string       // scheme and host that may see the token
 	token  secret.Value // may be empty
