@@ -6,6 +6,7 @@ CACHE := .cache
 BIN := bin/mcp-gateway
 REQUIREMENTS := internal/e2e/testdata/requirements
 CLIENTS := internal/e2e/testdata/clients
+EVERYTHING_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LISTEN ?= 127.0.0.1:50005
 RUN_ROOT := $(CURDIR)/.run
@@ -38,7 +39,7 @@ check: ## formatting, vet, staticcheck, tidy, a static build
 	$(GO) mod tidy -diff
 	$(MAKE) --no-print-directory build
 
-deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/uv/.ready $(CACHE)/npm/.ready ## install what the tests need into .cache
+deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/uv/.ready $(CACHE)/npm/.ready $(CACHE)/gobin/.ready ## install what the tests need into .cache
 
 test: deps ## run every test
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
@@ -66,4 +67,11 @@ $(CACHE)/npm/.ready: $(CLIENTS)/package.json
 	@mkdir -p $(@D)
 	cp $< $(@D)/
 	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
+	@# The package node fetches its binary by an install script, which npm may be set not to run.
+	@cd $(@D)/node_modules/node && { [ -x bin/node ] || node installArchSpecificPackage; }
+	@touch $@
+
+# The server that the official conformance suite is run against, directly and through the gateway.
+$(CACHE)/gobin/.ready: Makefile
+	GOBIN=$(CURDIR)/$(@D) $(GO) install $(EVERYTHING_SERVER)
 	@touch $@
