@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,8 @@ import (
 func newCatalogCommand(a *app) *cobra.Command {
 	list := func(*cobra.Command, []string) error { return runCatalogList(a) }
 	ls := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the servers of the catalogue", Args: none, RunE: list}
-	cmd := group(a, "catalog", "Show the servers that a configuration can name", ls, newCatalogShowCommand(a))
+	cmd := group(a, "catalog", "Show the servers that a configuration can name", ls,
+		newCatalogSearchCommand(a), newCatalogShowCommand(a), newCatalogValidateCommand(a))
 	cmd.RunE = list
 	cmd.Long = `Show the servers that a configuration can name.
 
@@ -34,11 +36,15 @@ func runCatalogList(a *app) error {
 	if a.global.json {
 		return writeJSON(a.Out, append([]*catalog.Entry{}, cat.Entries()...))
 	}
-	t := table{header: []string{"NAME", "RUNS", "DESCRIPTION"}}
-	for _, entry := range cat.Entries() {
+	return catalogTable(cat.Entries()).write(a.Out, a.outWidth())
+}
+
+func catalogTable(entries []*catalog.Entry) *table {
+	t := &table{header: []string{"NAME", "RUNS", "DESCRIPTION"}}
+	for _, entry := range entries {
 		t.add(entry.Name, string(entry.Runs), entry.Description)
 	}
-	return t.write(a.Out, a.outWidth())
+	return t
 }
 
 func newCatalogShowCommand(a *app) *cobra.Command {
@@ -87,10 +93,13 @@ func entryText(e *catalog.Entry) string {
 			fmt.Fprintf(&b, "%-12s%s\n", name+":", value)
 		}
 	}
-	field("runs", strings.TrimSpace(string(e.Runs)+" "+withVersion(e.Package, e.Version)+e.Repository+e.URL))
+	field("runs", strings.TrimSpace(string(e.Runs)+" "+withVersion(e.Package, e.Version)+withVersion(e.Repository, e.Commit)+e.URL+e.Command))
 	field("source", e.Source)
 	field("license", e.License)
 	field("needs", strings.Join(e.Needs, ", "))
+	if e.Runs != catalog.None {
+		field("proven", provenText(e.Proven))
+	}
 	field("not here", e.Reason)
 	field("note", e.Note)
 	if len(e.Properties) > 0 {
@@ -105,6 +114,17 @@ func entryText(e *catalog.Entry) string {
 	return b.String()
 }
 
+func provenText(p catalog.Proven) string {
+	text := p.Level
+	if p.Tools > 0 {
+		text += " with " + count(p.Tools, "tool")
+	}
+	if p.Date != "" {
+		text += " on " + p.Date
+	}
+	return text
+}
+
 func withVersion(name, version string) string {
 	if name != "" && version != "" {
 		return name + "@" + version
@@ -114,7 +134,7 @@ func withVersion(name, version string) string {
 
 func propertyText(p catalog.Property) string {
 	parts := []string{p.Allowed()}
-	if p.Required {
+	if mustBeGiven(p) {
 		parts = append(parts, "required")
 	}
 	if p.Secret {
@@ -130,11 +150,14 @@ func propertyText(p catalog.Property) string {
 	return text
 }
 
-// exampleConfig is a configuration with the entry's required properties filled in, to be pasted.
+// mustBeGiven says whether a configuration without the property is refused.
+func mustBeGiven(p catalog.Property) bool { return p.Required && len(p.Default) == 0 }
+
+// exampleConfig is a configuration with the properties that it must have, to be pasted.
 func exampleConfig(e *catalog.Entry) string {
 	var members []member
 	for _, name := range slices.Sorted(maps.Keys(e.Properties)) {
-		if p := e.Properties[name]; p.Required {
+		if p := e.Properties[name]; mustBeGiven(p) {
 			members = append(members, member{name, exampleValue(name, p)})
 		}
 	}
@@ -151,7 +174,7 @@ func exampleConfig(e *catalog.Entry) string {
 
 func exampleValue(name string, p catalog.Property) json.RawMessage {
 	lower := strings.ToLower(name)
-	text := strings.ToUpper(name)
+	text := constantName(name)
 	if containsAny(lower, "path", "dir") {
 		text = "/tmp"
 	}
@@ -159,8 +182,6 @@ func exampleValue(name string, p catalog.Property) json.RawMessage {
 		text = p.Enum[0]
 	}
 	switch {
-	case len(p.Default) > 0:
-		return p.Default
 	case p.Type == "array":
 		return json.RawMessage("[" + string(quote(text)) + "]")
 	case p.Type == "integer", p.Type == "number":
@@ -169,4 +190,16 @@ func exampleValue(name string, p catalog.Property) json.RawMessage {
 		return json.RawMessage("true")
 	}
 	return quote(text)
+}
+
+// constantName writes apiKey as API_KEY, so that a reader sees that it is to be replaced.
+func constantName(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if i > 0 && unicode.IsUpper(r) && !unicode.IsUpper(rune(name[i-1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return b.String()
 }

@@ -101,7 +101,7 @@ func badConfig(err error, hint string) error {
 
 // loadCatalog reads the embedded catalogue and what the machine's own file changes in it.
 func loadCatalog(p daemon.Paths) (*catalog.Catalog, error) {
-	embedded, err := catalog.Parse(mcpgateway.Catalog)
+	embedded, err := catalog.Open(mcpgateway.Catalog)
 	if err != nil {
 		return nil, fmt.Errorf("read the embedded catalogue: %w", err)
 	}
@@ -115,7 +115,8 @@ func loadCatalog(p daemon.Paths) (*catalog.Catalog, error) {
 	own, err := catalog.Parse(data)
 	if err != nil {
 		return nil, badConfig(fmt.Errorf("read catalogue %q: %w", p.Catalog(), err),
-			"repair or remove that file; without it the embedded catalogue serves")
+			fmt.Sprintf("%q tells everything that is wrong with it; without that file the embedded catalogue serves",
+				"mcp-gateway catalog validate "+p.Catalog()))
 	}
 	return embedded.Merge(own), nil
 }
