@@ -71,7 +71,7 @@ func drain(r io.Reader, tail *Tail, emit func(line string)) {
 			emit(text)
 		}
 	}
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, 8<<10)
 	line := make([]byte, 0, 256)
 	for {
 		n, err := r.Read(buf)
