@@ -69,6 +69,7 @@ func TestParse_SaysEntryAndField(t *testing.T) {
 		{"need with blanks", npm(`"needs": ["chromium", "node >= 18"]`), `entry "x": needs[1]: must be the name of a command, which >= or == and a version may follow without blanks`},
 		{"misspelled field of a property", npm(`"properties": {"a": {"type": "string", "requried": true}}`), `entry "x": properties.a.requried: is not one of type, items, enum, default, required, secret, description (did you mean "required"?)`},
 		{"property name", npm(`"properties": {"a?": {"type": "string"}}`), `entry "x": properties."a?": must be named with letters, digits, _, - and .`},
+		{"reserved property name", npm(`"properties": {"envs": {"type": "string"}}`), `entry "x": properties.envs: is what every server of a configuration may have, whatever its entry says`},
 		{"with for a program that is run", `{"x": {"runs": "git", "repository": "r", "commit": "` + commit + `", "run": ["a"], "with": ["b"]}}`, `entry "x": with: goes with bin, not with run`},
 		{"url whose default does not count", `{"x": {"runs": "remote", "url": "https://example.com/{{a?}}", "properties": {"a": {"type": "string", "required": true, "default": "b"}}}}`, `entry "x": url: names the property "a", which may be unset`},
 		{"neither format", `{"x": {"package": "p"}}`, `entry "x": runs: is missing, must be one of command, crate, git, go, none, npm, pypi, remote`},

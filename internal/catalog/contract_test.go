@@ -71,6 +71,7 @@ func TestSchema_AgreesWithParse(t *testing.T) {
 		`{"a": {"runs": "docker", "package": "x"}}`:                                                                   false,
 		`{"a": {"runs": "npm", "package": "p", "properties": {"x": {"type": "array", "items": {"type": "string"}}}}}`: true,
 		`{"a": {"runs": "npm", "package": "p", "properties": {"x": {"type": "object"}}}}`:                             false,
+		`{"a": {"runs": "npm", "package": "p", "properties": {"gateway": {"type": "string"}}}}`:                       false,
 		`{"a": {"command": [["uvx", "x"]], "install": [["uv", "tool", "install", "x"]]}}`:                             true,
 		`{"a": {"command": []}}`:                   false,
 		`{"a": {"description": "nothing to run"}}`: false,

@@ -19,6 +19,9 @@ const (
 
 var propertyFields = []string{"type", "items", "enum", "default", "required", "secret", "description"}
 
+// reservedKeys stand beside the properties in a configuration.
+var reservedKeys = []string{"envs", "gateway"}
+
 var propertyTypes = []string{"string", "integer", "number", "boolean", "array"}
 
 func (r *reader) properties(strict bool) map[string]Property {
@@ -38,6 +41,9 @@ func (r *reader) properties(strict bool) map[string]Property {
 		}
 		if !propertyName.MatchString(member.Name) {
 			r.report(field, "must be named with letters, digits, _, - and .")
+		}
+		if strict && slices.Contains(reservedKeys, member.Name) {
+			r.report(field, "is what every server of a configuration may have, whatever its entry says")
 		}
 		properties[member.Name] = r.property(field, member.Value, strict)
 	}

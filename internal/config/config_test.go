@@ -26,7 +26,7 @@ const extra = `{
 
 func known(t testing.TB) *catalog.Catalog {
 	t.Helper()
-	base, err := catalog.Parse(mcpgateway.Catalog)
+	base, err := catalog.Open(mcpgateway.Catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
