@@ -8,7 +8,7 @@ import (
 // The help is part of the interface: a change of it is seen.
 func TestHelp(t *testing.T) {
 	for _, command := range []string{"", "serve", "status", "stop", "logs", "tools", "tools ls", "tools call", "tools inspect",
-		"catalog", "catalog show", "config check", "doctor", "version", "exit-codes", "demo-server"} {
+		"catalog", "catalog search", "catalog show", "catalog validate", "config check", "doctor", "version", "exit-codes", "demo-server"} {
 		args := append([]string{"help"}, strings.Fields(command)...)
 		code, stdout, stderr := run(t, nil, args...)
 		if code != exitDone || stderr != "" {
@@ -48,7 +48,7 @@ func TestUsageErrors(t *testing.T) {
 		if code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, test.stderr) {
 			t.Errorf("%s: exit %d, stdout %q, stderr\n%s", test.args, code, stdout, stderr)
 		}
-		_, _, stderr = run(t, nil, append([]string{"--json", "--root", t.TempDir()}, strings.Fields(test.args)...)...)
+		_, _, stderr = run(t, nil, append([]string{"--root", t.TempDir()}, strings.Fields(test.args+" --json")...)...)
 		checkErrorJSON(t, stderr, "usage")
 	}
 }
