@@ -16,9 +16,9 @@ import (
 // groups is the gateway's own control group, below which each tree has one.
 type groups struct{ dir string }
 
-// makeGroups makes the gateway's control group in the one that the gateway runs in, so that limits
-// set on the gateway hold for its servers too.
-func makeGroups(run string) (*groups, error) {
+// planGroups says where the gateway's control group belongs: in the one that the gateway runs in, so
+// that limits set on the gateway hold for its servers too.
+func planGroups(run string) (*groups, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -31,15 +31,19 @@ func makeGroups(run string) (*groups, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &groups{dir: filepath.Join(parent, "mcp-gateway-"+run)}
+	return &groups{dir: filepath.Join(parent, "mcp-gateway-"+run)}, nil
+}
+
+// create makes the planned group.
+func (g *groups) create() error {
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	// cgroup.kill came with Linux 5.14; without it a group is of no use here.
 	if _, err := os.Stat(filepath.Join(g.dir, "cgroup.kill")); err != nil {
-		return nil, errors.Join(err, os.Remove(g.dir))
+		return errors.Join(err, os.Remove(g.dir))
 	}
-	return g, nil
+	return nil
 }
 
 // findGroup finds the folder of the caller's own version 2 group, from the texts of

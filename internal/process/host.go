@@ -86,15 +86,23 @@ func NewHost(o HostOptions) (*Host, error) {
 	if h.nursery, err = enterNursery(); err != nil {
 		return nil, err
 	}
+	// The watchdog comes before the group that it is to remove, and goes after it.
+	var plan *groups
 	groupDir := ""
 	if !o.NoCgroup {
-		if h.groups, err = makeGroups(h.run); err != nil {
-			h.log.Debug("no control groups: using process groups and marks", telemetry.KeyError, err)
-		} else {
-			groupDir = h.groups.dir
+		if plan, err = planGroups(h.run); err == nil {
+			groupDir = plan.dir
 		}
 	}
 	h.watchdog = startWatchdog(h.nursery, h.log, markName+"="+h.run+"/", groupDir, h.groupList)
+	if plan != nil {
+		if err = plan.create(); err == nil {
+			h.groups = plan
+		}
+	}
+	if err != nil {
+		h.log.Debug("no control groups: using process groups and marks", telemetry.KeyError, err)
+	}
 	return h, nil
 }
 
@@ -113,11 +121,11 @@ func (h *Host) close() error {
 	h.mu.Unlock()
 	h.running.Wait()
 	killChildren(func(pid int) bool { return hasEnv(pid, h.watchdog.mark) })
-	h.watchdog.close()
 	var err error
 	if h.groups != nil {
 		err = h.groups.remove()
 	}
+	h.watchdog.close()
 	// What changed its environment and cut itself off can be told from other hosts' trees only now.
 	leaveNursery(func() { killChildren(func(int) bool { return true }) })
 	return err

@@ -143,7 +143,10 @@ func shell(line string) Spec {
 // modes runs a test with control groups, where they can be made, and without.
 func modes(t *testing.T, test func(t *testing.T, o HostOptions)) {
 	t.Run("control group", func(t *testing.T) {
-		g, err := makeGroups("probe" + strconv.Itoa(os.Getpid()))
+		g, err := planGroups("probe" + strconv.Itoa(os.Getpid()))
+		if err == nil {
+			err = g.create()
+		}
 		if err != nil {
 			t.Skipf("no control groups here: %v", err)
 		}
