@@ -135,6 +135,9 @@ func (g *group) remove() error { return errors.Join(g.fd.Close(), removeGroup(g.
 // the kernel's and go with them.
 func removeGroup(dir string) error {
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // someone has tidied up
+	}
 	if err != nil {
 		return err
 	}

@@ -159,3 +159,18 @@ func TestClose_EndsWhatLeftItsControlGroup(t *testing.T) {
 	}
 	escaped.mustEnd(t)
 }
+
+// Root may remove an empty group at any time; servers are started all the same.
+func TestStart_WhenTheGroupIsGone(t *testing.T) {
+	h := newHost(t, HostOptions{StdinGrace: time.Millisecond, TermGrace: time.Millisecond})
+	if h.groups == nil {
+		t.Skip("no control groups here")
+	}
+	if err := syscall.Rmdir(h.groups.dir); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, h, self(t, "detacher"))
+	grandchild := hold(t, readLine(t, p.Stdout()))
+	p.Stop(context.Background())
+	grandchild.mustEnd(t)
+}

@@ -71,9 +71,10 @@ func (w *watchdog) start() (*child, *os.File, error) {
 	}
 	defer null.Close()
 	// A session of its own: a signal to the gateway's group must not reach it.
-	shell, err := w.nursery.fork("/bin/sh", []string{"mcp-gateway-watchdog", "-c", watchdogScript, "mcp-gateway-watchdog", w.mark, w.group}, &syscall.ProcAttr{
+	args, env := watchdogCommand(w.mark, w.group)
+	shell, err := w.nursery.fork("/bin/sh", append([]string{"mcp-gateway-watchdog"}, args...), &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		Env:   append(env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
 		Files: []uintptr{stdin.theirs.Fd(), null.Fd(), null.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
@@ -82,6 +83,12 @@ func (w *watchdog) start() (*child, *os.File, error) {
 		return nil, nil, fmt.Errorf("start /bin/sh: %w", err)
 	}
 	return shell, stdin.ours, nil
+}
+
+// watchdogCommand gives the shell's arguments and environment. The script is in the latter, since the
+// former are what lists of processes show.
+func watchdogCommand(mark, group string) (args, env []string) {
+	return []string{"-c", `eval "$SCRIPT"`, "mcp-gateway-watchdog", mark, group}, []string{"SCRIPT=" + watchdogScript}
 }
 
 // feed keeps the shell informed until the host closes (true) or the shell ends.

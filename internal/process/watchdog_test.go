@@ -167,8 +167,9 @@ func TestWatchdog_Script(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				script := exec.Command(argv[0], append(argv[1:], "-c", watchdogScript, "watchdog", mark, "")...)
-				script.Env = []string{"PATH=" + programs}
+				args, env := watchdogCommand(mark, "")
+				script := exec.Command(argv[0], append(argv[1:], args...)...)
+				script.Env = append(env, "PATH="+programs)
 				script.Stdin = strings.NewReader(fmt.Sprintf("99999991 99999992\n%d\n9999999", grouped.Process.Pid))
 				if out, err := script.CombinedOutput(); err != nil {
 					t.Errorf("%v: %s", err, out)
