@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/telemetry"
@@ -12,8 +13,13 @@ import (
 
 // asked is a server's request that a client has been given.
 type asked struct {
-	session *downstream.Session
-	id      int64
+	withdraw func(params []byte) // tells the client that nobody waits for its answer any more
+}
+
+// askKey tells a server's requests apart: a new connection numbers them anew.
+type askKey struct {
+	c  upstream.Conn
+	id string
 }
 
 // Asked implements upstream.Handler: a server wants something of a client. The client is the one
@@ -30,28 +36,42 @@ func (l *link) Asked(c upstream.Conn, m wire.Msg) {
 	if l.session != nil {
 		owner, one = l.session, true
 	}
+	var capabilities []byte
 	switch o := owner.(type) {
 	case *downstream.Session:
-		if e := lacking(o.Capabilities, capability, m); e != nil {
+		capabilities = o.Capabilities
+	case *call:
+		capabilities = o.caps
+	}
+	if one {
+		if e := lacking(capabilities, capability, m); e != nil {
 			l.refuseWith(c, m, e)
 			return
 		}
-		l.askSession(c, o, latest(calls, o), m)
+	}
+	switch o := owner.(type) {
+	case *downstream.Session:
+		l.askSession(c, o, calls, m)
 	case *call:
-		if e := lacking(o.capabilities(), capability, m); e != nil {
-			l.refuseWith(c, m, e)
+		if !holdable(o.method) {
+			l.refuse(c, m, wire.CodeInvalidRequest, "a client of %s cannot be asked in %s", upstream.Modern, o.method)
 			return
 		}
 		o.hold(c, m)
 	default:
-		switch {
-		case !one && len(calls) > 0:
-			l.refuse(c, m, wire.CodeInvalidRequest, "calls of several clients are in flight, so it is not clear whom %s is for; \"gateway\": {\"isolated\": true} in the server's entry gives each client a process of its own", m.Method)
-		case m.Method == "roots/list":
-			l.answer(c, wire.Reply(m.ID, []byte(`{"roots":[]}`)))
-		default:
-			l.refuse(c, m, wire.CodeInvalidRequest, "no client's call is in flight, so there is nobody for %s", m.Method)
-		}
+		l.refuseAmbiguous(c, m, len(calls))
+	}
+}
+
+// refuseAmbiguous answers where no single client can be asked.
+func (l *link) refuseAmbiguous(c upstream.Conn, m wire.Msg, calls int) {
+	switch {
+	case calls > 0:
+		l.refuse(c, m, wire.CodeInvalidRequest, "calls of several clients are in flight, so it is not clear whom %s is for; \"gateway\": {\"isolated\": true} in the server's entry gives each client a process of its own", m.Method)
+	case m.Method == "roots/list":
+		l.reply(c, wire.Reply(m.ID, []byte(`{"roots":[]}`)))
+	default:
+		l.refuse(c, m, wire.CodeInvalidRequest, "no client's call is in flight, so there is nobody for %s", m.Method)
 	}
 }
 
@@ -77,44 +97,83 @@ func lacking(capabilities []byte, capability string, m wire.Msg) *wire.Error {
 	return nil
 }
 
-// askSession gives a request to a session's client and its answer to the server.
-func (l *link) askSession(c upstream.Conn, s *downstream.Session, x *downstream.Exchange, m wire.Msg) {
-	key := string(m.ID)
-	id := s.Ask(x, m.Method, m.Params, func(reply wire.Msg, err error) {
-		l.mu.Lock()
-		delete(l.asks, key)
-		l.mu.Unlock()
+// askSession gives a request to a session's client, on its latest call, and its answer to the server.
+func (l *link) askSession(c upstream.Conn, s *downstream.Session, calls []*call, m wire.Msg) {
+	l.noteElicitation(s, m)
+	for _, k := range calls {
+		k.ask(1)
+	}
+	rest := sync.OnceFunc(func() {
+		for _, k := range calls {
+			k.ask(-1)
+		}
+	})
+	a := l.noteAsk(c, m, nil)
+	id := s.Ask(latest(calls, s), m.Method, m.Params, func(reply wire.Msg, err error) {
+		l.settleAsk(c, m)
+		rest()
 		switch {
 		case err != nil:
 			l.refuse(c, m, wire.CodeInternal, "the client gave no answer: %v", err)
 		case reply.Err != nil:
-			l.answer(c, wire.ErrorReply(m.ID, reply.Err))
+			l.reply(c, wire.ErrorReply(m.ID, reply.Err))
 		default:
-			l.answer(c, wire.Reply(m.ID, reply.Result))
+			l.reply(c, wire.Reply(m.ID, reply.Result))
 		}
 	})
-	if id == 0 {
-		return
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.withdraw = func(params []byte) {
+		rest()
+		s.Withdraw(id, wire.Edit(params, wire.Change{Key: "requestId", Value: fmt.Appendf(nil, "%d", id)}))
 	}
+}
+
+// noteAsk remembers that a client has been given a request.
+func (l *link) noteAsk(c upstream.Conn, m wire.Msg, withdraw func(params []byte)) *asked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asks == nil {
-		l.asks = map[string]asked{}
+		l.asks = map[askKey]*asked{}
 	}
-	l.asks[key] = asked{s, id}
+	a := &asked{withdraw}
+	l.asks[askKey{c, string(m.ID)}] = a
+	return a
+}
+
+// settleAsk forgets a request that the client has answered.
+func (l *link) settleAsk(c upstream.Conn, m wire.Msg) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.asks, askKey{c, string(m.ID)})
 }
 
 // withdraw passes on that a server no longer waits for a client's answer.
-func (l *link) withdraw(m wire.Msg) {
-	key := string(wire.Get(m.Params, "requestId"))
+func (l *link) withdraw(c upstream.Conn, m wire.Msg) {
+	l.withdrawAsks(m.Params, func(key askKey) bool {
+		return key == askKey{c, string(wire.Get(m.Params, "requestId"))}
+	})
+}
+
+// withdrawAsks withdraws the chosen requests to clients.
+func (l *link) withdrawAsks(params []byte, chosen func(askKey) bool) {
+	var all []func([]byte)
 	l.mu.Lock()
-	a, ok := l.asks[key]
-	delete(l.asks, key)
-	l.mu.Unlock()
-	if !ok {
-		return
+	for key, a := range l.asks {
+		if chosen(key) && a.withdraw != nil {
+			all = append(all, a.withdraw)
+			delete(l.asks, key)
+		}
 	}
-	a.session.Withdraw(a.id, wire.Edit(m.Params, wire.Change{Key: "requestId", Value: fmt.Appendf(nil, "%d", a.id)}))
+	l.mu.Unlock()
+	for _, withdraw := range all {
+		withdraw(params)
+	}
+}
+
+// ended is called when a connection has ended: nobody waits for answers to what it asked.
+func (l *link) ended(c upstream.Conn) {
+	l.withdrawAsks([]byte(`{"reason":"the server has ended"}`), func(key askKey) bool { return key.c == c })
 }
 
 func (l *link) refuse(c upstream.Conn, m wire.Msg, code int, format string, args ...any) {
@@ -123,10 +182,10 @@ func (l *link) refuse(c upstream.Conn, m wire.Msg, code int, format string, args
 
 func (l *link) refuseWith(c upstream.Conn, m wire.Msg, e *wire.Error) {
 	l.r.o.Log.Debug("request of a server refused", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, m.Method, telemetry.KeyError, e)
-	l.answer(c, wire.ErrorReply(m.ID, e.Object()))
+	l.reply(c, wire.ErrorReply(m.ID, e.Object()))
 }
 
-func (l *link) answer(c upstream.Conn, response []byte) {
+func (l *link) reply(c upstream.Conn, response []byte) {
 	if err := c.Answer(response); err != nil && !errors.Is(err, upstream.ErrGone) {
 		l.r.o.Log.Debug("answer to a server not written", telemetry.KeyServer, l.m.Name, telemetry.KeyError, err)
 	}

@@ -50,49 +50,64 @@ func (r *Relay) setLevel(ctx context.Context, x *downstream.Exchange) {
 	st.mu.Lock()
 	st.level = level
 	st.mu.Unlock()
-	lowest := r.lowest()
-	r.each(func(l *link) { l.askLevel(lowest) })
+	r.each((*link).relevel)
 	for _, l := range st.links() {
-		l.askLevel(level)
+		l.relevel()
 	}
 	r.reply(ctx, x, []byte("{}"))
 }
 
-// lowest is the least severe level that a session has asked for, "" where none has.
-func (r *Relay) lowest() string {
+// relevel asks a live server for the lowest level that anybody wants, where it is another one than
+// before. The request is on its way before this returns, so that it is there before the client's next
+// call.
+func (l *link) relevel() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	level := l.lowest()
+	if level == l.level || level == "" {
+		return
+	}
+	l.level = level
+	if c := l.server.Live(); c != nil {
+		l.sendLevel(c, level)
+	}
+}
+
+// lowest is the least severe level that is wanted of the server, "" where nobody has asked for one. The
+// caller holds mu.
+func (l *link) lowest() string {
 	low := len(levels)
-	r.down.Sessions(func(s *downstream.Session) {
+	if n := rank(l.single); n >= 0 {
+		low = n
+	}
+	wants := func(s *downstream.Session) {
 		if n := stateOf(s).rank(); n >= 0 {
 			low = min(low, n)
 		}
-	})
+	}
+	if l.session != nil {
+		wants(l.session)
+	} else {
+		l.r.down.Sessions(wants)
+	}
 	if low == len(levels) {
 		return ""
 	}
 	return levels[low]
 }
 
-// askLevel asks a live server for a level, where it is another one than before. The request is on its
-// way before this returns, so that it is there before the client's next call.
-func (l *link) askLevel(level string) {
-	l.mu.Lock()
-	same := l.level == level || level == ""
-	if !same {
-		l.level = level
-	}
-	l.mu.Unlock()
-	if c := l.server.Live(); c != nil && !same {
-		l.sendLevel(c, level)
-	}
-}
-
-// wantLevel makes a shared server at least as talkative as one request wants.
+// wantLevel makes a shared server at least as talkative as one request wants, for good: requests of
+// 2026-07-28 do not say when they want no more.
 func (l *link) wantLevel(level string) {
+	n := rank(level)
 	l.mu.Lock()
-	now := l.level
+	more := n >= 0 && (l.single == "" || n < rank(l.single))
+	if more {
+		l.single = level
+	}
 	l.mu.Unlock()
-	if n := rank(level); n >= 0 && (now == "" || n < rank(now)) {
-		l.askLevel(level)
+	if more {
+		l.relevel()
 	}
 }
 

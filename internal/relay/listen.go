@@ -16,10 +16,10 @@ type listener struct {
 }
 
 // listenFor maps the members of the request's "notifications" to what is sent.
-var listenFor = map[string]string{
-	"toolsListChanged":     "notifications/tools/list_changed",
-	"promptsListChanged":   "notifications/prompts/list_changed",
-	"resourcesListChanged": "notifications/resources/list_changed",
+var listenFor = []struct{ key, method string }{
+	{"toolsListChanged", "notifications/tools/list_changed"},
+	{"promptsListChanged", "notifications/prompts/list_changed"},
+	{"resourcesListChanged", "notifications/resources/list_changed"},
 }
 
 // listen serves subscriptions/listen: first what is agreed to, then what happens, until the client
@@ -33,10 +33,10 @@ func (r *Relay) listen(ctx context.Context, x *downstream.Exchange, t *table) {
 	n := &listener{x: x, methods: map[string]bool{}, uris: map[string]bool{},
 		meta: wire.Edit(nil, wire.Change{Key: downstream.MetaSubscriptionID, Value: x.Msg.ID})}
 	agreed := []byte("{}")
-	for key, method := range listenFor {
-		if string(wire.Get(wants, key)) == "true" && (key == "toolsListChanged" || !r.o.ToolsOnly) {
-			n.methods[method] = true
-			agreed = wire.Edit(agreed, wire.Change{Key: key, Value: []byte("true")})
+	for i, to := range listenFor {
+		if string(wire.Get(wants, to.key)) == "true" && (i == 0 || !r.o.ToolsOnly) {
+			n.methods[to.method] = true
+			agreed = wire.Edit(agreed, wire.Change{Key: to.key, Value: []byte("true")})
 		}
 	}
 	var watches []watch
@@ -52,10 +52,14 @@ func (r *Relay) listen(ctx context.Context, x *downstream.Exchange, t *table) {
 	}
 	x.Require(wire.Notification("notifications/subscriptions/acknowledged", n.params(wire.Edit(nil, wire.Change{Key: "notifications", Value: agreed}))))
 	r.mu.Lock()
+	silent := r.silent
 	r.listeners[n] = struct{}{}
 	r.mu.Unlock()
+	if silent {
+		n.end()
+	}
 	for _, w := range watches {
-		w.l.watchFirst(w.own)
+		w.l.watch(w.own)
 	}
 	_ = x.Wait(ctx) // however it ends, the listener has left
 	r.mu.Lock()
@@ -77,18 +81,6 @@ func (r *Relay) watchFor(uri string, t *table) (watch, bool) {
 		return watch{}, false
 	}
 	return watch{m.links[modern], own}, true
-}
-
-// watchFirst counts a subscription and asks the server when it is the first.
-func (l *link) watchFirst(own string) {
-	if l.count(own, 1) > 1 {
-		return
-	}
-	if l.modern {
-		l.listenTo(own)
-		return
-	}
-	l.subscribeTo(own)
 }
 
 // params marks a notification's params with the listener's id.
@@ -116,12 +108,17 @@ func (r *Relay) tell(method, uri string, params []byte) {
 // EndListening answers all subscriptions/listen: the gateway is being stopped.
 func (r *Relay) EndListening() {
 	r.mu.Lock()
+	r.silent = true
 	var all []*listener
 	for n := range r.listeners {
 		all = append(all, n)
 	}
 	r.mu.Unlock()
 	for _, n := range all {
-		n.x.Result(wire.Edit([]byte(`{"resultType":"complete"}`), wire.Change{Key: "_meta", Value: n.meta}))
+		n.end()
 	}
+}
+
+func (n *listener) end() {
+	n.x.Result(wire.Edit([]byte(`{"resultType":"complete"}`), wire.Change{Key: "_meta", Value: n.meta}))
 }

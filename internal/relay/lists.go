@@ -31,8 +31,12 @@ var features = []feature{
 // ready: one whose tools cannot be read is not.
 func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 	hello := c.Hello()
-	out := &listing{server: l.m.Name, options: l.m.Options, instructions: hello.Instructions, capabilities: hello.Capabilities}
+	out := &listing{server: l.m.Name, conn: c, options: l.m.Options, instructions: hello.Instructions, capabilities: hello.Capabilities}
 	last := l.listing.Load()
+	if l.session != nil {
+		l.attend(c) // a session's own process is listed by the shared one
+		return nil
+	}
 	for _, f := range features {
 		if !hello.Can(f.capability) || l.r.o.ToolsOnly && !f.tools {
 			continue
@@ -42,7 +46,7 @@ func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 		case err == nil:
 			*f.of(out) = elements
 		case f.tools && last == nil:
-			return fmt.Errorf("server %q: %w", l.m.Name, err)
+			return err
 		default:
 			l.r.o.Log.Warn("list not read", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, f.method, telemetry.KeyError, err)
 			if last != nil {
@@ -50,16 +54,21 @@ func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 			}
 		}
 	}
-	l.listing.Store(out)
+	l.publish(out)
 	l.attend(c)
-	if l.session != nil {
-		return nil // a session's own process is listed by the shared one
-	}
 	l.r.rebuild()
 	if last != nil {
 		l.r.announce(featuresOf(hello)...)
 	}
 	return nil
+}
+
+// publish makes a fresh connection's lists the server's, and reads again what has changed meanwhile.
+func (l *link) publish(out *listing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listing.Store(out)
+	l.rereadDirty()
 }
 
 func (l *link) read(ctx context.Context, c upstream.Conn, f feature) ([][]byte, error) {
@@ -86,18 +95,27 @@ const (
 
 // reload reads lists again after the server has said that they changed. One goroutine does so for a
 // link; what changes meanwhile, it reads once more.
-func (l *link) reload(changed string) {
+func (l *link) reload(c upstream.Conn, changed string) {
+	if l.session != nil {
+		l.session.Send(wire.Notification(changed, nil), true) // the shared process lists for all
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dirty == nil {
 		l.dirty = map[string]bool{}
 	}
 	l.dirty[changed] = true
-	if l.reading || l.r.ctx.Err() != nil {
-		return
+	if now := l.listing.Load(); now != nil && now.conn == c {
+		l.rereadDirty() // else a start is about to publish what it reads
 	}
-	l.reading = true
-	l.r.wait.Go(l.rereads)
+}
+
+// rereadDirty begins to read what has changed. The caller holds mu.
+func (l *link) rereadDirty() {
+	if len(l.dirty) > 0 && !l.reading {
+		l.reading = l.r.tasks.start(l.rereads)
+	}
 }
 
 func (l *link) rereads() {
@@ -122,26 +140,24 @@ func (l *link) rereads() {
 // reread reads the lists that changed, publishes them, and tells the clients: reading comes first,
 // and an equal list is told of too, since the client has no other way to know.
 func (l *link) reread(dirty map[string]bool) {
-	c := l.server.Live()
 	last := l.listing.Load()
-	if c == nil || last == nil {
-		return // the next start reads everything
-	}
-	ctx, cancel := context.WithTimeoutCause(l.r.ctx, listLimit, fmt.Errorf("no answer within %s", listLimit))
+	ctx, cancel := context.WithTimeoutCause(l.r.ctx, listLimit, fmt.Errorf("the limit of %s has passed", listLimit))
 	defer cancel()
 	out := *last
 	for _, f := range features {
 		if !dirty[f.changed] || l.r.o.ToolsOnly && !f.tools {
 			continue
 		}
-		elements, err := l.read(ctx, c, f)
+		elements, err := l.read(ctx, last.conn, f)
 		if err != nil {
 			l.r.o.Log.Warn("changed list not read", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, f.method, telemetry.KeyError, err)
 			continue
 		}
 		*f.of(&out) = elements
 	}
-	l.listing.Store(&out)
+	if !l.listing.CompareAndSwap(last, &out) {
+		return // the server was started again, and everything read then
+	}
 	l.r.rebuild()
 	for _, f := range features[:3] {
 		if dirty[f.changed] {

@@ -60,25 +60,37 @@ func (r *Relay) announce(methods ...string) {
 func (l *link) Notified(c upstream.Conn, m wire.Msg) {
 	switch m.Method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
-		l.reload(m.Method)
+		l.reload(c, m.Method)
 	case "notifications/resources/updated":
 		l.updated(m)
 	case "notifications/message":
 		l.deliver(c, m, rank(levelOf(m)))
 	case "notifications/cancelled":
-		l.withdraw(m)
+		l.withdraw(c, m)
+	case "notifications/elicitation/complete":
+		l.elicitationComplete(c, m)
 	case "notifications/subscriptions/acknowledged":
 	default:
-		l.r.once(l.m.Name, m.Method)
+		l.once(m.Method)
 		l.deliver(c, m, rankAll)
 	}
 }
 
-// once logs a method that is not known the first time that a server sends it.
-func (r *Relay) once(server, method string) {
-	if _, seen := r.unknown.LoadOrStore(server+"\x00"+method, true); !seen {
-		r.o.Log.Info("notification of an unknown kind is passed on", telemetry.KeyServer, server, telemetry.KeyMethod, method)
+// maxUnknown bounds how many unknown kinds of notifications of one server are logged.
+const maxUnknown = 20
+
+// once logs the first notification of a kind that is not known.
+func (l *link) once(method string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unknown[method] || len(l.unknown) >= maxUnknown {
+		return
 	}
+	if l.unknown == nil {
+		l.unknown = map[string]bool{}
+	}
+	l.unknown[method] = true
+	l.r.o.Log.Info("notification of an unknown kind is passed on", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, method)
 }
 
 // deliver brings a server's notification to those whom it concerns: the one client whose calls are in

@@ -35,6 +35,7 @@ type Options struct {
 	Version      string        // of the gateway, as it presents itself
 	ToolsOnly    bool          // hide prompts, resources and what belongs to them
 	StartTimeout time.Duration // of a server whose entry names none
+	HeldFor      time.Duration // how long a call waits for its client of 2026-07-28; 0 means 2 minutes
 	Log          *slog.Logger
 }
 
@@ -47,15 +48,15 @@ type Relay struct {
 	members map[string]*member // by name; fixed once started
 	names   []string           // sorted
 	tables  [2]atomic.Pointer[table]
-	wait    sync.WaitGroup
+	tasks   tasks
 	calls   atomic.Int64 // numbers them
 	held    sync.Map     // calls that wait for their client, by requestState
-	unknown sync.Map     // methods of notifications that were logged
 
 	mu        sync.Mutex // one rebuild of the tables at a time
 	given     *given
 	ready     bool
 	listeners map[*listener]struct{}
+	silent    bool // nobody listens any more, since the gateway is being stopped
 }
 
 // member is one server: a link for each era of clients, which is the same one unless the entry asks
@@ -80,6 +81,9 @@ func era(x *downstream.Exchange) int {
 
 // New makes a relay over the members. Attach and Start come next.
 func New(ctx context.Context, members []Member, o Options) *Relay {
+	if o.HeldFor == 0 {
+		o.HeldFor = defaultHeldFor
+	}
 	r := &Relay{o: o, members: map[string]*member{}, given: newGiven(), listeners: map[*listener]struct{}{}}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for _, m := range members {
@@ -155,7 +159,7 @@ func (r *Relay) Close(ctx context.Context) {
 	var closing sync.WaitGroup
 	r.each(func(l *link) { closing.Go(func() { l.server.Close(ctx) }) })
 	closing.Wait()
-	r.wait.Wait()
+	r.tasks.end()
 }
 
 // rebuild makes new tables of what the servers list now and publishes them.
@@ -200,9 +204,13 @@ type link struct {
 	dirty   map[string]bool          // lists to be read again
 	reading bool                     // a goroutine reads them
 	level   string                   // the log level that the server was asked for
+	single  string                   // the lowest level that a request of 2026-07-28 wanted
 	watched map[string]int           // subscriptions by the server's own URI
-	asks    map[string]asked         // the server's requests that a client has been given
+	asks    map[askKey]*asked        // the server's requests that a client has been given
 	listens map[string]upstream.Call // open subscriptions/listen towards the server
+	unknown map[string]bool          // unknown notifications that were logged
+
+	elicited map[string]*downstream.Session // whom an elicitation by URL was given to
 }
 
 func (r *Relay) newLink(m *member, modern bool, s *downstream.Session) *link {
@@ -213,7 +221,7 @@ func (r *Relay) newLink(m *member, modern bool, s *downstream.Session) *link {
 	}
 	l.server = upstream.NewServer(r.ctx, upstream.ServerOptions{
 		Name: m.Name, Dialer: m.Dial(modern, l, l.identity()), StartTimeout: timeout, Log: r.o.Log,
-		Ready: l.readLists,
+		Ready: l.readLists, Ended: l.ended,
 	})
 	return l
 }
@@ -244,11 +252,7 @@ func (l *link) fault(err error) *fault.Fault {
 	if errors.As(err, &f) {
 		return f
 	}
-	cause := fault.HandshakeInvalid
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		cause = fault.HandshakeTimeout
-	}
-	return &fault.Fault{Server: l.m.Name, Cause: cause, Err: err}
+	return &fault.Fault{Server: l.m.Name, Cause: fault.HandshakeInvalid, Err: err}
 }
 
 // Status is one server's part of the gateway's status.

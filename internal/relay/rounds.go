@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -8,109 +9,141 @@ import (
 	"mcp-gateway/internal/wire"
 )
 
-// maxRounds bounds how often a server of 2026-07-28 may want more input for one request of an older
-// client.
+// A server of 2026-07-28 that needs input answers with what it wants to know. An older client is asked
+// for that, and its request goes to the server again with the answers: a round.
+
+// maxRounds bounds how often a server may want more input for one request.
 const maxRounds = 32
 
 // needsInput tells whether a server of 2026-07-28 wants more input before it answers.
-func needsInput(m *wire.Msg) bool {
+func needsInput(m wire.Msg) bool {
 	kind, _ := wire.GetString(m.Result, "resultType")
 	return kind == "input_required"
+}
+
+// input is one thing that a server wants to know.
+type input struct {
+	key string
+	ask wire.Msg
 }
 
 // round asks an older client for what the server's answer wants, and sends the request again with it.
 func (k *call) round(m wire.Msg) {
 	k.mu.Lock()
 	k.rounds++
-	x := k.x
-	tooMany := k.rounds > maxRounds
+	round, x, over := k.rounds, k.x, k.over
+	k.up = nil
+	if k.timer != nil {
+		k.timer.Stop()
+		k.timer = nil
+	}
 	k.mu.Unlock()
-	if x == nil {
+	switch {
+	case over:
+		return
+	case round > maxRounds:
+		k.Done(wire.Msg{}, fmt.Errorf("it wants more input for the %dth time", maxRounds+1))
 		return
 	}
-	if tooMany {
-		x.Fail(&wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("server %q wants more input for the %dth time", k.link.m.Name, maxRounds)})
+	inputs, e := k.inputs(wire.Get(m.Result, "inputRequests"))
+	if e != nil {
+		k.Done(wire.Msg{}, e)
 		return
 	}
-	asks := map[string]wire.Msg{}
-	for key, request := range wire.Members(wire.Get(m.Result, "inputRequests")) {
-		ask := wire.Msg{Params: wire.Get(request, "params")}
-		ask.Method, _ = wire.GetString(request, "method")
-		if e := lacking(k.session.Capabilities, clientCapability[ask.Method], ask); e != nil {
-			x.Fail(e)
+	state := wire.Get(m.Result, "requestState")
+	g := &gathering{left: len(inputs), responses: []byte("{}"), done: func(responses []byte, err error) {
+		if err != nil {
+			k.Done(wire.Msg{}, err)
 			return
 		}
-		asks[key] = ask
-	}
-	g := &gathering{left: len(asks), responses: []byte("{}"), done: func(responses, refusal []byte) {
-		if refusal != nil {
-			x.FailRaw(refusal)
-			return
-		}
-		k.again(responses, wire.Get(m.Result, "requestState"))
+		k.again(round, responses, state)
 	}}
-	if len(asks) == 0 {
+	if len(inputs) == 0 {
 		g.done(g.responses, nil)
 	}
-	for key, ask := range asks {
-		k.session.Ask(x, ask.Method, ask.Params, func(reply wire.Msg, err error) {
-			switch {
-			case err != nil:
-				g.add(key, nil, serverError(k.link.m.Name, err).Object())
-			case reply.Err != nil:
-				g.add(key, nil, reply.Err)
-			default:
-				g.add(key, reply.Result, nil)
+	for _, i := range inputs {
+		k.session.Ask(x, i.ask.Method, i.ask.Params, func(reply wire.Msg, err error) {
+			if err == nil && reply.Err != nil {
+				err = refusal(reply.Err)
 			}
+			g.add(i.key, reply.Result, err)
 		})
 	}
 }
 
+// inputs reads what a server wants to know; an error where the client cannot be asked for it.
+func (k *call) inputs(requests []byte) ([]input, error) {
+	var all []input
+	for key, request := range wire.Members(requests) {
+		ask := wire.Msg{Params: wire.Get(request, "params")}
+		ask.Method, _ = wire.GetString(request, "method")
+		capability, known := clientCapability[ask.Method]
+		if !known {
+			return nil, fmt.Errorf("it wants %.80q of the client, which is nothing that MCP has", ask.Method)
+		}
+		if e := lacking(k.session.Capabilities, capability, ask); e != nil {
+			return nil, e
+		}
+		all = append(all, input{key, ask})
+	}
+	return all, nil
+}
+
+// refusal is an error object that a client answered with.
+type refusal []byte
+
+// Error gives its message.
+func (r refusal) Error() string {
+	message, _ := wire.GetString(r, "message")
+	return message
+}
+
 // gathering collects a client's answers to several requests.
 type gathering struct {
-	done func(responses, refusal []byte)
+	done func(responses []byte, err error)
 
 	mu        sync.Mutex
 	left      int
 	responses []byte
-	refusal   []byte
+	err       error
 }
 
-func (g *gathering) add(key string, response, refusal []byte) {
+func (g *gathering) add(key string, response []byte, err error) {
 	g.mu.Lock()
-	if refusal != nil {
-		g.refusal = refusal
+	if err != nil {
+		g.err = err
 	} else {
 		g.responses = wire.Edit(g.responses, wire.Change{Key: key, Value: response})
 	}
 	g.left--
-	last := g.left == 0
-	responses, refused := g.responses, g.refusal
+	last, responses, failed := g.left == 0, g.responses, g.err
 	g.mu.Unlock()
 	if last {
-		g.done(responses, refused)
+		g.done(responses, failed)
 	}
 }
 
 // again sends the request with the client's input.
-func (k *call) again(responses, state []byte) {
+func (k *call) again(round int, responses, state []byte) {
 	changes := []wire.Change{{Key: "inputResponses", Value: responses}}
 	if state != nil {
 		changes = append(changes, wire.Change{Key: "requestState", Value: state})
 	}
-	x := k.exchange()
-	if x == nil {
-		return
+	k.mu.Lock()
+	over := k.over
+	k.mu.Unlock()
+	if over {
+		return // the client has left meanwhile
 	}
 	c := k.link.server.Live()
 	if c == nil {
-		x.Fail(serverError(k.link.m.Name, upstream.ErrGone))
+		k.Done(wire.Msg{}, errors.New("it ended while the client was asked"))
 		return
 	}
-	up, err := c.Begin(upstream.Request{Method: x.Msg.Method, Params: wire.Edit(k.params, changes...), Token: wire.Get(x.Msg.Meta, "progressToken")}, k)
+	up, err := c.Begin(upstream.Request{Method: k.method, Params: wire.Edit(k.params, changes...), Token: k.token}, k)
 	if err != nil {
-		x.Fail(serverError(k.link.m.Name, err))
+		k.Done(wire.Msg{}, err)
 		return
 	}
-	k.sent(up)
+	k.sent(up, round)
 }

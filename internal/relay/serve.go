@@ -125,7 +125,7 @@ func (r *Relay) notFound(ctx context.Context, x *downstream.Exchange) {
 
 // list answers with the ready-made list: one page, so any cursor is not one of ours.
 func (r *Relay) list(ctx context.Context, x *downstream.Exchange, t *table) {
-	if cursor := wire.Get(x.Msg.Params, "cursor"); cursor != nil && wire.Kind(cursor) != 'n' {
+	if cursor := wire.Get(x.Msg.Params, "cursor"); cursor != nil && wire.Kind(cursor) != 'n' && string(cursor) != `""` {
 		r.fail(ctx, x, wire.CodeInvalidParams, "cursor %.80s is not one of this list, which is given in one page", cursor)
 		return
 	}

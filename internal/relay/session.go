@@ -18,11 +18,11 @@ type state struct {
 
 func stateOf(s *downstream.Session) *state { return s.Data.(*state) }
 
-// add notes a subscription; false where it was there.
+// add notes a subscription; false where it was there, or the session has ended.
 func (st *state) add(w watch, uri string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if _, there := st.watched[w]; there {
+	if _, there := st.watched[w]; there || st.closed {
 		return false
 	}
 	if st.watched == nil {
@@ -83,13 +83,22 @@ func (r *Relay) Closed(s *downstream.Session) {
 	st := stateOf(s)
 	st.mu.Lock()
 	st.closed = true
-	watched, own := st.watched, st.isolated
+	watched, own, level := st.watched, st.isolated, st.level
 	st.watched, st.isolated = nil, nil
 	st.mu.Unlock()
 	for w := range watched {
 		w.l.unwatch(w.own)
 	}
 	for _, l := range own {
-		r.wait.Go(func() { l.server.Close(context.WithoutCancel(r.ctx)) })
+		end := func() { l.server.Close(context.WithoutCancel(r.ctx)) }
+		if !r.tasks.start(end) {
+			end()
+		}
 	}
+	r.each(func(l *link) {
+		l.forgetSession(s)
+		if level != "" {
+			l.relevel()
+		}
+	})
 }

@@ -10,12 +10,14 @@ import (
 
 	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/downstream"
+	"mcp-gateway/internal/upstream"
 	"mcp-gateway/internal/wire"
 )
 
 // listing is what one server lists; its elements are the server's own bytes.
 type listing struct {
 	server       string
+	conn         upstream.Conn // on which it was read
 	options      catalog.Options
 	tools        [][]byte
 	prompts      [][]byte

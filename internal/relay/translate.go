@@ -1,0 +1,104 @@
+package relay
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"mcp-gateway/internal/downstream"
+	"mcp-gateway/internal/upstream"
+	"mcp-gateway/internal/wire"
+)
+
+// metaPrefix begins the keys of _meta that belong to the protocol.
+var metaPrefix = []byte("io.modelcontextprotocol/")
+
+// modernMeta are those that only requests of 2026-07-28 have.
+var modernMeta = []string{downstream.MetaVersion, downstream.MetaCapabilities, downstream.MetaClientInfo, downstream.MetaLogLevel}
+
+// outgoing makes a request's params fit the server's era.
+func (l *link) outgoing(x *downstream.Exchange, params []byte) []byte {
+	switch {
+	case x.Modern() && !l.modern:
+		return toLegacy(params)
+	case !x.Modern() && l.modern:
+		meta := wire.Edit(wire.Get(params, "_meta"),
+			wire.Change{Key: downstream.MetaVersion, Value: wire.Quote(upstream.Modern)},
+			wire.Change{Key: downstream.MetaClientInfo, Value: orEmpty(x.Session.ClientInfo, l.r.identity().ClientInfo)},
+			wire.Change{Key: downstream.MetaCapabilities, Value: orEmpty(x.Session.Capabilities, []byte("{}"))})
+		return wire.Edit(params, wire.Change{Key: "_meta", Value: meta})
+	}
+	return params
+}
+
+func orEmpty(v, otherwise []byte) []byte {
+	if wire.Kind(v) != '{' {
+		return otherwise
+	}
+	return v
+}
+
+// toLegacy takes out what only 2026-07-28 has.
+func toLegacy(params []byte) []byte {
+	changes := []wire.Change{{Key: "requestState"}, {Key: "inputResponses"}}
+	if meta := wire.Get(params, "_meta"); bytes.Contains(meta, metaPrefix) {
+		var drop []wire.Change
+		left := 0
+		for key := range wire.Members(meta) {
+			if slices.Contains(modernMeta, key) {
+				drop = append(drop, wire.Change{Key: key})
+			} else {
+				left++
+			}
+		}
+		change := wire.Change{Key: "_meta"}
+		if left > 0 {
+			change.Value = wire.Edit(meta, drop...)
+		}
+		changes = append(changes, change)
+	}
+	return wire.Edit(params, changes...)
+}
+
+// cacheable are the methods whose results carry ttlMs and cacheScope in 2026-07-28.
+func cacheable(method string) bool { return method == "resources/read" }
+
+// renames tells whether a result may hold URIs to be exchanged.
+func (l *link) renames(x *downstream.Exchange, result []byte) bool {
+	return l.r.tables[era(x)].Load().mayRename(l.m.Name, x.Msg.Method, result)
+}
+
+// incoming makes a response fit the client's era and exchanges URIs that are exposed under others.
+func (l *link) incoming(x *downstream.Exchange, m wire.Msg) {
+	if m.Err != nil {
+		x.FailRaw(l.errorFor(x, m.Err))
+		return
+	}
+	x.Result(l.resultFor(x, m.Result))
+}
+
+// errorFor exchanges the code for a resource that is not there, which differs between the eras.
+func (l *link) errorFor(x *downstream.Exchange, object []byte) []byte {
+	code := string(wire.Get(object, "code"))
+	if x.Modern() && !l.modern && code == strconv.Itoa(wire.CodeNotFound) {
+		return wire.Edit(object, wire.Change{Key: "code", Value: strconv.AppendInt(nil, wire.CodeInvalidParams, 10)})
+	}
+	return object
+}
+
+func (l *link) resultFor(x *downstream.Exchange, result []byte) []byte {
+	if l.renames(x, result) {
+		result = l.r.tables[era(x)].Load().exposeLinks(l.m.Name, x.Msg.Method, result)
+	}
+	if x.Modern() && !l.modern && wire.Kind(result) == '{' {
+		var add []wire.Change
+		if wire.Get(result, "resultType") == nil {
+			add = append(add, wire.Change{Key: "resultType", Value: []byte(`"complete"`)})
+		}
+		if cacheable(x.Msg.Method) {
+			add = append(add, wire.Change{Key: "ttlMs", Value: []byte("0")}, wire.Change{Key: "cacheScope", Value: []byte(`"private"`)})
+		}
+		result = wire.Edit(result, add...)
+	}
+	return result
+}
