@@ -14,6 +14,25 @@ func (e *Entry) Launch(props map[string]json.RawMessage) (Launch, []Problem) {
 		return Launch{}, []Problem{{Entry: e.Name, Message: "cannot be run here: " + e.Reason}}
 	}
 	set, problems := e.read(props)
+	launch := e.plan(set)
+	if e.Runs == Remote && len(problems) == 0 {
+		problems = append(problems, e.reach(set, &launch)...)
+	}
+	if len(problems) > 0 {
+		return Launch{}, problems
+	}
+	return launch, nil
+}
+
+// Bare is the plan without any property given: what installing the server needs, and no more.
+// Variables and arguments that name a property without a default are left out.
+func (e *Entry) Bare() Launch {
+	set, _ := e.read(nil)
+	return e.plan(set)
+}
+
+// plan fills all templates but those of a remote server's URL.
+func (e *Entry) plan(set values) Launch {
 	launch := Launch{
 		Kind:       e.Runs,
 		Package:    e.Package,
@@ -33,13 +52,7 @@ func (e *Entry) Launch(props map[string]json.RawMessage) (Launch, []Problem) {
 		Secrets:    e.secrets(set),
 	}
 	launch.Dir, _ = set.fill(e.Cwd, nil)
-	if e.Runs == Remote && len(problems) == 0 {
-		problems = append(problems, e.reach(set, &launch)...)
-	}
-	if len(problems) > 0 {
-		return Launch{}, problems
-	}
-	return launch, nil
+	return launch
 }
 
 // read checks all properties and returns those that are set, defaults among them.
