@@ -23,7 +23,10 @@ type rawGateway struct {
 	token  string // refuse requests without it
 	result string // of tools/call; an object with "code" is an error
 	tools  [][]string
-	seen   chan json.RawMessage // params of tools/call
+	hang   bool // never answer tools/call
+
+	seen     chan json.RawMessage // params of tools/call
+	notified chan string          // notifications after the call
 }
 
 func (g *rawGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,6 +47,9 @@ func (g *rawGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	json.Unmarshal(body, &m)
 	if m.ID == nil {
+		if m.Method != "notifications/initialized" {
+			g.notified <- m.Method
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -60,6 +66,10 @@ func (g *rawGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case g.seen <- m.Params:
 		default: // no test looks
+		}
+		if g.hang {
+			<-r.Context().Done()
+			return
 		}
 		result = g.result
 	}
@@ -96,7 +106,7 @@ func (g *rawGateway) answer(w http.ResponseWriter, id json.RawMessage, result st
 }
 
 func newRawGateway(t *testing.T, g *rawGateway) string {
-	g.seen = make(chan json.RawMessage, 1)
+	g.seen, g.notified = make(chan json.RawMessage, 1), make(chan string, 1)
 	if g.tools == nil {
 		g.tools = [][]string{{`{"name":"odd","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}}`},
 			{`{"name":"ill","readOnlyHint":"yes","icons":"foo","description":"two\nlines"}`}}
@@ -233,14 +243,25 @@ func TestWriteResult(t *testing.T) {
 	}
 }
 
-// A cancelled command says so, instead of a transport's error.
+// An interrupted call ends at once, says so instead of a transport's error, and tells the server.
 func TestInterruptedCall(t *testing.T) {
-	url := newRawGateway(t, &rawGateway{})
-	ctx, cancel := context.WithCancelCause(t.Context())
+	g := &rawGateway{hang: true}
+	url := newRawGateway(t, g)
 	cause := errors.New("interrupted")
-	cancel(cause)
-	_, err := connect(ctx, &app{Streams: &Streams{}}, remoteFlags{url: url})
-	if !errors.Is(err, cause) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	client, err := connect(ctx, &app{Streams: &Streams{}}, remoteFlags{url: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	go func() {
+		<-g.seen
+		cancel(cause)
+	}()
+	if _, err := client.call(ctx, "odd", []byte("{}")); !errors.Is(err, cause) {
 		t.Errorf("error is %v", err)
+	}
+	if method := <-g.notified; method != "notifications/cancelled" {
+		t.Errorf("server was told %q", method)
 	}
 }
