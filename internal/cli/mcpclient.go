@@ -172,6 +172,8 @@ func (t *wireTap) explain(ctx context.Context, err error) error {
 		return &statedError{verdict: verdict{exit: exitUnauthorized, code: "not_authorized",
 			hint: "set " + clientTokenVariable + " to the gateway's token"},
 			err: fmt.Errorf("not authorized: HTTP status %d", status)}
+	case status == http.StatusServiceUnavailable:
+		return &statedError{verdict: verdict{exit: exitNotRunning, code: "not_ready"}, err: errors.New("gateway is not ready")}
 	case errors.Is(failed, control.ErrNotRunning):
 		return control.ErrNotRunning
 	case errors.Is(failed, fs.ErrPermission):

@@ -19,11 +19,12 @@ const oddResult = `{"zeta":1.0,  "content":[{"type":"text","text":"<b>"},{"odd":
 
 // rawGateway is a minimal MCP endpoint whose answers are written by hand.
 type rawGateway struct {
-	events bool   // answer with an event stream, a progress notification first
-	token  string // refuse requests without it
-	result string // of tools/call; an object with "code" is an error
-	tools  [][]string
-	hang   bool // never answer tools/call
+	events  bool   // answer with an event stream, a progress notification first
+	token   string // refuse requests without it
+	result  string // of tools/call; an object with "code" is an error
+	tools   [][]string
+	unready bool // answer 503 to everything
+	hang    bool // never answer tools/call
 
 	seen     chan json.RawMessage // params of tools/call
 	notified chan string          // notifications after the call
@@ -33,6 +34,10 @@ func (g *rawGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.token != "" && r.Header.Get("Authorization") != "Bearer "+g.token {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "no", http.StatusUnauthorized)
+		return
+	}
+	if g.unready {
+		http.Error(w, "starting", http.StatusServiceUnavailable)
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -175,6 +180,7 @@ func TestG5_ToolsErrors(t *testing.T) {
 		code, stderr string
 	}{
 		{"unauthorized", &rawGateway{token: "other"}, []string{"tools", "ls"}, exitUnauthorized, "not_authorized", "HTTP status 401"},
+		{"not ready", &rawGateway{unready: true}, []string{"tools", "ls"}, exitNotRunning, "not_ready", "gateway is not ready"},
 		{"unreachable", nil, []string{"tools", "ls"}, exitNotRunning, "unreachable", "connection refused"},
 		{"unknown tool", &rawGateway{}, []string{"tools", "call", "od"}, exitTool, "unknown_tool", `there is no tool "od": did you mean "odd"?`},
 		{"isError", &rawGateway{result: isError}, []string{"tools", "call", "odd"}, exitTool, "tool_error", `tool "odd" reported an error`},
