@@ -1,7 +1,7 @@
 """One client of the Python SDK's 2.x line: client.py URL TOKEN CAPABILITY...
 
 Prints one JSON line for each capability: {"capability", "ok", "detail"}; ok is null and detail
-"no API" where this SDK has no way to do it.
+"no API" where this SDK has no way to do it. "read=URI" is the step read with an argument.
 """
 
 import json
@@ -80,6 +80,9 @@ class Client:
         result = await self.session.call_tool(tool, arguments, **options)
         return result.content[0].text
 
+    async def tool(self, name):
+        return await self.text(name, {})
+
     async def call(self):
         text = await self.text("echo", {"text": "≤ hi"})
         assert json.loads(text) == {"text": "≤ hi"}, text
@@ -121,26 +124,39 @@ class Client:
         after = json.loads(await self.text("cancelled", {"wait": before + 1}))
         return str(len(after) - before)
 
+    async def prompt_names(self):
+        return json.dumps(sorted(p.name for p in (await self.session.list_prompts()).prompts))
+
+    async def get(self, name, arguments=None):
+        return (await self.session.get_prompt(name, arguments)).messages[0].content.text
+
     async def prompts(self):
-        listed = await self.session.list_prompts()
-        assert "greet" in [p.name for p in listed.prompts], listed
-        got = await self.session.get_prompt("greet", {"name": "Ada"})
-        assert got.messages[0].content.text == "Greet Ada.", got
-        return got.messages[0].content.text
+        names = await self.prompt_names()
+        assert "greet" in json.loads(names), names
+        text = await self.get("greet", {"name": "Ada"})
+        assert text == "Greet Ada.", text
+        return text
+
+    async def uris(self):
+        return json.dumps(sorted(str(r.uri) for r in (await self.session.list_resources()).resources))
 
     async def read(self, uri):
         return (await self.session.read_resource(uri)).contents[0].text
 
     async def resources(self):
-        listed = await self.session.list_resources()
-        assert "fake://text/1" in [str(r.uri) for r in listed.resources], listed
+        uris = await self.uris()
+        assert "fake://text/1" in json.loads(uris), uris
         text = await self.read("fake://text/1")
         assert text == "fake: text/1", text
         return text
 
-    async def templates(self):
+    async def template_uris(self):
         listed = await self.session.list_resource_templates()
-        assert "fake://item/{id}" in [t.uri_template for t in listed.resource_templates], listed
+        return json.dumps(sorted(t.uri_template for t in listed.resource_templates))
+
+    async def templates(self):
+        uris = await self.template_uris()
+        assert "fake://item/{id}" in json.loads(uris), uris
         text = await self.read("fake://item/7")
         assert text == "fake: item/7", text
         return text
@@ -208,13 +224,14 @@ def report(capability, ok, detail):
 
 
 async def run_step(client, capability):
-    step = getattr(client, capability, None)
+    name, _, argument = capability.partition("=")
+    step = getattr(client, name, None)
     if step is None:
         report(capability, None, "no API")
         return
     try:
         with anyio.fail_after(STEP_LIMIT):
-            report(capability, True, await step())
+            report(capability, True, await (step(argument) if argument else step()))
     except Exception as e:
         report(capability, False, f"{type(e).__name__}: {e}")
 

@@ -1,7 +1,7 @@
 // One client of the TypeScript SDK's second line: client.cjs URL TOKEN CAPABILITY...
 //
 // Prints one JSON line for each capability: {"capability", "ok", "detail"}; ok is null and detail
-// "no API" where this SDK has no way to do it.
+// "no API" where this SDK has no way to do it. "read=URI" is the step read with an argument.
 'use strict';
 
 const assert = require('node:assert');
@@ -62,6 +62,26 @@ async function names() {
   return listed.tools.map((tool) => tool.name).sort();
 }
 
+async function promptNames() {
+  return (await client.listPrompts()).prompts.map((p) => p.name).sort();
+}
+
+async function getPrompt(name, args) {
+  return (await client.getPrompt({ name, arguments: args })).messages[0].content.text;
+}
+
+async function uris() {
+  return (await client.listResources()).resources.map((r) => r.uri).sort();
+}
+
+async function templateURIs() {
+  return (await client.listResourceTemplates()).resourceTemplates.map((t) => t.uriTemplate).sort();
+}
+
+async function read(uri) {
+  return (await client.readResource({ uri })).contents[0].text;
+}
+
 async function asked(tool, part) {
   const got = await text(tool, {});
   assert.ok(got.includes(part), got);
@@ -100,25 +120,22 @@ const steps = {
     return String(after - before);
   },
   prompts: async () => {
-    const listed = await client.listPrompts();
-    assert.ok(listed.prompts.some((p) => p.name === 'greet'), JSON.stringify(listed));
-    const got = await client.getPrompt({ name: 'greet', arguments: { name: 'Ada' } });
-    assert.strictEqual(got.messages[0].content.text, 'Greet Ada.');
-    return got.messages[0].content.text;
+    assert.ok((await promptNames()).includes('greet'));
+    const got = await getPrompt('greet', { name: 'Ada' });
+    assert.strictEqual(got, 'Greet Ada.');
+    return got;
   },
   resources: async () => {
-    const listed = await client.listResources();
-    assert.ok(listed.resources.some((r) => r.uri === 'fake://text/1'), JSON.stringify(listed));
-    const got = await client.readResource({ uri: 'fake://text/1' });
-    assert.strictEqual(got.contents[0].text, 'fake: text/1');
-    return got.contents[0].text;
+    assert.ok((await uris()).includes('fake://text/1'));
+    const got = await read('fake://text/1');
+    assert.strictEqual(got, 'fake: text/1');
+    return got;
   },
   templates: async () => {
-    const listed = await client.listResourceTemplates();
-    assert.ok(listed.resourceTemplates.some((r) => r.uriTemplate === 'fake://item/{id}'), JSON.stringify(listed));
-    const got = await client.readResource({ uri: 'fake://item/7' });
-    assert.strictEqual(got.contents[0].text, 'fake: item/7');
-    return got.contents[0].text;
+    assert.ok((await templateURIs()).includes('fake://item/{id}'));
+    const got = await read('fake://item/7');
+    assert.strictEqual(got, 'fake: item/7');
+    return got;
   },
   completion: async () => {
     const got = await client.complete({
@@ -153,6 +170,12 @@ const steps = {
     assert.ok((await names()).includes(name), 'the new tool is not listed');
     return 'changed';
   },
+  tool: (name) => text(name, {}),
+  prompt_names: async () => JSON.stringify(await promptNames()),
+  get: (name) => getPrompt(name),
+  uris: async () => JSON.stringify(await uris()),
+  template_uris: async () => JSON.stringify(await templateURIs()),
+  read,
 };
 
 function report(capability, ok, detail) {
@@ -160,7 +183,8 @@ function report(capability, ok, detail) {
 }
 
 async function runStep(capability) {
-  const step = steps[capability];
+  const [, name, argument] = /^([^=]*)=?(.*)$/.exec(capability);
+  const step = steps[name];
   if (!step) {
     report(capability, null, 'no API');
     return;
@@ -170,7 +194,7 @@ async function runStep(capability) {
     timer = setTimeout(() => reject(new Error(`nothing within ${STEP_LIMIT} ms`)), STEP_LIMIT);
   });
   try {
-    report(capability, true, await Promise.race([step(), limit]));
+    report(capability, true, await Promise.race([step(argument), limit]));
   } catch (e) {
     report(capability, false, String(e));
   } finally {
