@@ -3,8 +3,6 @@ package downstream
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 
@@ -14,18 +12,37 @@ import (
 // maxBatch bounds the messages of one batch.
 const maxBatch = 100
 
-// batch takes a JSON-RPC batch, which only 2025-03-26 has: each request is an exchange of its own,
-// the responses come together.
-func (s *Server) batch(w http.ResponseWriter, r *http.Request, body []byte) {
-	no := func(message string) {
-		refuse(w, http.StatusBadRequest, nil, &wire.Error{Code: wire.CodeInvalidRequest, Message: message})
-	}
+// batch is a JSON-RPC batch in flight: each request is an exchange of its own, the responses come
+// together. What comes before makes the answer an event stream.
+type batch struct {
+	x *Exchange // collects: its response is that of the batch
+
+	mu      sync.Mutex
+	left    int
+	replies [][]byte
+}
+
+// batch takes a JSON-RPC batch, which only 2025-03-26 has.
+func (s *Server) batch(w http.ResponseWriter, r *http.Request, f form, body []byte) {
+	no := func(e *wire.Error) { refuse(w, http.StatusBadRequest, nil, e) }
 	if !wire.Valid(body) {
-		refuse(w, http.StatusBadRequest, nil, &wire.Error{Code: wire.CodeParse, Message: "parse error: the body is not valid JSON"})
+		no(&wire.Error{Code: wire.CodeParse, Message: "parse error: the body is not valid JSON"})
 		return
 	}
-	if version := header(r, "Mcp-Protocol-Version"); version != "" && version != V20250326 {
-		no(fmt.Sprintf("a batch: protocol version %s has none, send each message by itself", version))
+	var elements [][]byte
+	for element := range wire.Elements(body) {
+		elements = append(elements, element)
+	}
+	version := header(r, "Mcp-Protocol-Version")
+	switch {
+	case version != "" && version != V20250326:
+		no(noBatch(version))
+		return
+	case len(elements) == 0:
+		no(invalid("invalid request: an empty batch"))
+		return
+	case len(elements) > maxBatch:
+		no(invalid("invalid request: a batch of more than %d messages", maxBatch))
 		return
 	}
 	session := s.session(w, r, nil)
@@ -33,96 +50,94 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, body []byte) {
 		return
 	}
 	if session.Version != V20250326 {
-		no(fmt.Sprintf("a batch: protocol version %s has none, send each message by itself", session.Version))
+		no(noBatch(session.Version))
 		return
 	}
-	var requests []wire.Msg
-	var broken [][]byte
-	count := 0
-	for element := range wire.Elements(body) {
-		if count++; count > maxBatch {
-			no(fmt.Sprintf("a batch of more than %d messages", maxBatch))
-			return
-		}
-		m, err := wire.Parse(element)
-		switch {
-		case err != nil:
-			broken = append(broken, wire.ErrorReply(m.ID, wire.AsError(err).Object()))
-		case m.Method == "initialize":
-			broken = append(broken, wire.ErrorReply(m.ID, (&wire.Error{Code: wire.CodeInvalidRequest, Message: "initialize cannot be part of a batch"}).Object()))
-		case m.IsRequest():
-			requests = append(requests, m)
-		default:
-			s.oneWay(r.Context(), session, m)
-		}
-	}
-	if count == 0 {
-		no("an empty batch")
-		return
-	}
-	if len(requests) == 0 && len(broken) == 0 {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	s.serveBatch(w, r, session, requests, broken)
+	b := &batch{x: s.exchange(w, wire.Msg{}, nil, session.Version, f)}
+	b.run(r.Context(), session, elements)
 }
 
-// serveBatch runs the requests side by side. Their own messages before the responses make the
-// answer an event stream.
-func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request, session *Session, requests []wire.Msg, replies [][]byte) {
-	all := &Exchange{Session: nil, Version: session.Version, server: s, w: w, r: r}
-	all.stream.init(0)
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	for _, m := range requests {
-		x := &Exchange{Msg: m, Session: session, Version: session.Version, server: s, w: w, r: r, parent: all}
-		if !session.begin(x) {
-			replies = append(replies, wire.ErrorReply(m.ID, (&wire.Error{Code: wire.CodeInvalidRequest, Message: "a request with this id is in flight already"}).Object()))
+func noBatch(version string) *wire.Error {
+	return invalid("invalid request: protocol version %.40s has no batches, send each message by itself", version)
+}
+
+// run takes the messages in their order and answers. Requests are served side by side.
+func (b *batch) run(ctx context.Context, session *Session, elements [][]byte) {
+	server := b.x.server
+	b.left = 1 // until all messages are taken
+	answers := false
+	var serving sync.WaitGroup
+	for _, element := range elements {
+		m, err := wire.Parse(element)
+		if err == nil && !m.IsRequest() {
+			server.oneWay(ctx, session, m)
 			continue
 		}
-		x.parentDone = func(reply []byte) {
-			mu.Lock()
-			defer mu.Unlock()
-			replies = append(replies, reply)
+		answers = true
+		x := server.exchange(nil, m, session, session.Version, anyForm)
+		x.batch = b
+		var e *wire.Error
+		switch {
+		case err != nil:
+			e = wire.AsError(err)
+		case m.Method == "initialize":
+			e = invalid("invalid request: initialize cannot be part of a batch")
+		default:
+			e, _ = session.begin(x)
 		}
-		wait.Go(func() { s.serve(ctx, x) })
+		b.mu.Lock()
+		b.left++
+		b.mu.Unlock()
+		if e != nil {
+			b.add(wire.ErrorReply(m.ID, e.Object()))
+			continue
+		}
+		serving.Go(func() {
+			server.serve(ctx, x)
+			b.add(x.reply)
+		})
 	}
-	go func() {
-		wait.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		body := append(append([]byte{'['}, bytes.Join(replies, []byte(","))...), ']')
-		all.put(item{a: body, kind: response})
-	}()
-	if err := all.Wait(r.Context()); err != nil {
-		cancel()
+	if !answers {
+		b.x.reader.w.WriteHeader(http.StatusAccepted)
+		return
 	}
-	wait.Wait()
+	b.add(nil)
+	_ = b.x.Wait(ctx) // the requests see for themselves how theirs end
+	serving.Wait()
 }
 
-// waitInBatch passes an exchange's messages on to the batch's answer.
+// add takes one request's response, nil for none; the last one makes the answer.
+func (b *batch) add(reply []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if reply != nil {
+		b.replies = append(b.replies, reply)
+	}
+	if b.left--; b.left > 0 {
+		return
+	}
+	if len(b.replies) == 0 {
+		b.x.stop(ErrCancelled, nil)
+		return
+	}
+	body := append(append([]byte{'['}, bytes.Join(b.replies, []byte{','})...), ']')
+	b.x.put(item{a: body, kind: response})
+}
+
+// waitInBatch waits for the response. What comes before it goes to the batch's answer at once.
 func (x *Exchange) waitInBatch(ctx context.Context) error {
 	for {
 		select {
-		case <-x.wake:
+		case <-x.reader.wake:
 		case <-ctx.Done():
-			return ErrGone
+			x.stop(ErrGone, nil)
 		}
-		for {
-			i, _, ok := x.next(x.reader)
-			if !ok {
-				break
-			}
-			if i.kind == response {
-				x.parentDone(bytes.Join([][]byte{i.a, i.b, i.c}, nil))
-				return nil
-			}
-			x.parent.put(i)
-		}
-		if err := x.over(); err != nil {
-			return errors.Join(ErrCancelled, err)
+		switch i, _, c := x.next(x.reader.wake); {
+		case i.kind == response:
+			x.reply = bytes.Join([][]byte{i.a, i.b, i.c}, nil)
+			return x.reason()
+		case c == ended:
+			return x.reason()
 		}
 	}
 }

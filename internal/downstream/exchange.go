@@ -1,17 +1,15 @@
 package downstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"mcp-gateway/internal/wire"
 )
 
-// Reasons for which an exchange ends without a response.
+// Reasons for which an exchange ends without the response that it waits for.
 var (
 	ErrCancelled = errors.New("the client cancelled the request")
 	ErrGone      = errors.New("the client has gone away")
@@ -25,7 +23,8 @@ var (
 )
 
 // Exchange is one request of a client: what is put on it is written in the goroutine of its HTTP
-// request, in order. Send and Finish may be called from any goroutine and never block.
+// request, in order. Send, Require and the methods that give a response may be called from any
+// goroutine and never block.
 type Exchange struct {
 	stream
 	Msg     wire.Msg
@@ -33,229 +32,176 @@ type Exchange struct {
 	Version string   // the revision that the client speaks
 
 	server  *Server
-	w       http.ResponseWriter
-	r       *http.Request
-	started bool      // the event stream's headers are out
-	reader  int       // which reader of the stream this goroutine is
-	parent  *Exchange // of a batch
-	// parentDone takes the response of a request in a batch.
-	parentDone func(reply []byte)
+	reader  reader                       // of the POST; it belongs to its goroutine
+	away    bool                         // somebody else than that goroutine sees to the end
+	counted atomic.Pointer[atomic.Int64] // where it is counted as being in flight
+	batch   *batch                       // that the request is part of
+	reply   []byte                       // in a batch: the response
 
-	abandonMu    sync.Mutex
+	// under the stream's mu
 	abandon      func()
 	cancelParams []byte
 }
 
-// Send puts a message before the response; false where it was dropped since too many wait.
-func (x *Exchange) Send(message []byte) bool {
-	return x.put(item{a: message, kind: interim})
+// exchange makes an exchange whose answer goes to w. The caller has it registered, if it is a
+// session's, and hands it to serve.
+func (s *Server) exchange(w http.ResponseWriter, m wire.Msg, session *Session, version string, f form) *Exchange {
+	x := &Exchange{Msg: m, Session: session, Version: version, server: s}
+	x.items = x.one[:0]
+	x.wake = make(chan struct{}, 1)
+	x.reader = reader{server: s, x: x, wake: x.wake, answer: answer{w: w, from: &x.stream, form: f, wrote: true}}
+	return x
 }
 
-// Require puts a message that may not be dropped, as a request; false where even so many wait that
-// it cannot be taken, or the exchange is over.
-func (x *Exchange) Require(message []byte) bool {
-	return x.put(item{a: message, kind: important})
+// Send puts a message before the response; false where it was dropped, since too many wait or the
+// client takes none.
+func (x *Exchange) Send(message []byte) bool { return x.early(item{a: message, kind: interim}) }
+
+// Require puts a message that may not be dropped, as a request; false where the exchange is over,
+// where the client takes none, or where even so many wait that it cannot be taken.
+func (x *Exchange) Require(message []byte) bool { return x.early(item{a: message, kind: important}) }
+
+func (x *Exchange) early(i item) bool {
+	to := x
+	if x.batch != nil {
+		to = x.batch.x
+	}
+	if to.reader.form == onlyJSON {
+		return false
+	}
+	_, ok, _ := to.put(i)
+	return ok
 }
 
 // Finish gives the response as a server's message whose id is replaced by the client's.
 func (x *Exchange) Finish(m wire.Msg) {
 	head, tail := m.Split()
-	x.put(item{a: head, b: x.Msg.ID, c: tail, kind: response, failed: m.Err})
+	x.respond(item{a: head, b: x.Msg.ID, c: tail, kind: response}, m.Err)
 }
 
 // Result gives a result as the response, without copying it.
 func (x *Exchange) Result(result []byte) {
 	head := make([]byte, 0, 40+len(x.Msg.ID))
 	head = append(append(append(head, `{"jsonrpc":"2.0","id":`...), x.Msg.ID...), `,"result":`...)
-	x.put(item{a: head, b: result, c: []byte("}"), kind: response})
+	x.respond(item{a: head, b: result, c: closing, kind: response}, nil)
 }
+
+var closing = []byte("}")
 
 // Fail gives an error as the response.
 func (x *Exchange) Fail(e *wire.Error) { x.FailRaw(e.Object()) }
 
 // FailRaw gives an error object as the response.
 func (x *Exchange) FailRaw(object []byte) {
-	x.put(item{a: wire.ErrorReply(x.Msg.ID, object), kind: response, failed: object})
+	x.respond(item{a: wire.ErrorReply(x.Msg.ID, object), kind: response}, object)
+}
+
+// respond puts the response. Where nobody reads, nobody else will see that the exchange is over.
+func (x *Exchange) respond(i item, failure []byte) {
+	if failure != nil && x.Modern() {
+		i.status = modernStatus(failure)
+	}
+	if _, ok, heard := x.put(i); ok && !heard {
+		x.Session.done(x)
+	}
 }
 
 // Modern tells a request of 2026-07-28.
 func (x *Exchange) Modern() bool { return x.Version == V20260728 }
 
-// OnAbandon sets what is called when a parked exchange is given up.
+// OnAbandon sets what is called when the exchange is ended without a response by somebody else than
+// the goroutine in Wait: that may be stuck in writing to a client which does not read, or be gone
+// while the exchange is parked. Wait, where it is still there, returns the reason all the same.
 func (x *Exchange) OnAbandon(f func()) {
-	x.abandonMu.Lock()
+	x.mu.Lock()
 	x.abandon = f
-	x.abandonMu.Unlock()
+	x.mu.Unlock()
+}
+
+// Cancel ends an exchange without a response, as its client has asked for with the params of
+// notifications/cancelled.
+func (x *Exchange) Cancel(params []byte) {
+	x.mu.Lock()
+	x.cancelParams = params
+	x.mu.Unlock()
+	x.quit(ErrCancelled)
 }
 
 // CancelParams are those of the client's notifications/cancelled, nil where it sent none.
 func (x *Exchange) CancelParams() []byte {
-	x.abandonMu.Lock()
-	defer x.abandonMu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	return x.cancelParams
 }
 
-func (x *Exchange) abandoned() {
-	x.abandonMu.Lock()
-	f := x.abandon
-	x.abandonMu.Unlock()
-	if f != nil {
-		f()
+// quit ends the exchange without a response of the handler's, from outside of its goroutine.
+func (x *Exchange) quit(reason error) {
+	if first, heard := x.end(reason); first {
+		x.quitted(reason, heard)
 	}
 }
+
+// quitted tells all who are concerned that the exchange has been ended.
+func (x *Exchange) quitted(reason error, heard bool) {
+	if !heard {
+		x.Session.done(x)
+	}
+	x.mu.Lock()
+	abandon := x.abandon
+	x.mu.Unlock()
+	if abandon != nil {
+		abandon()
+	}
+	if x.Session != nil {
+		x.Session.dropAsks(x, reason)
+	}
+}
+
+// end stops the stream. A client that has cancelled expects no response, any other is told why.
+func (x *Exchange) end(reason error) (first, heard bool) {
+	if errors.Is(reason, ErrCancelled) || errors.Is(reason, ErrGone) || x.Msg.ID == nil {
+		return x.stop(reason, nil)
+	}
+	e := &wire.Error{Code: codeClosed, Message: "no response: " + reason.Error()}
+	return x.stop(reason, &item{a: wire.ErrorReply(x.Msg.ID, e.Object()), kind: response})
+}
+
+// codeClosed is the code of SDKs for a connection that was closed before the response.
+const codeClosed = -32000
 
 // Wait writes what is put until the response is written. It returns nil then, and else why there is
 // nobody to answer any more; after ErrParked the exchange lives on.
 func (x *Exchange) Wait(ctx context.Context) error {
-	if x.parent != nil {
+	if x.batch != nil {
 		return x.waitInBatch(ctx)
 	}
-	done := ctx.Done()
-	for {
-		beat := *x.server.beat.Load()
-		select {
-		case <-x.wake:
-			if over, err := x.flush(); over {
-				return err
-			}
-		case <-done:
-			return x.gone()
-		case <-beat:
-			x.keepAlive()
-		}
-	}
-}
-
-// flush writes what waits.
-func (x *Exchange) flush() (over bool, err error) {
-	i, number, ok := x.next(x.reader)
-	if !ok {
-		if x.superseded(x.reader) {
-			return true, ErrParked
-		}
-		if err := x.over(); err != nil {
-			x.hangUp()
-			return true, err
-		}
-		return false, nil
-	}
-	if i.kind == response && !x.started {
-		x.plain(i)
-		return true, nil
-	}
-	x.start()
-	var out bytes.Buffer
-	for ok {
-		i.event(&out, x.stream.number, x.eventNumber(number))
-		if i.kind == response {
-			break
-		}
-		i, number, ok = x.next(x.reader)
-	}
-	if err := x.write(out.Bytes()); err != nil {
-		return true, x.gone()
-	}
-	return i.kind == response, nil
-}
-
-// eventNumber is the number for an event id: none where no client could come back with it.
-func (x *Exchange) eventNumber(number int) int {
-	if x.resumable() {
-		return number
-	}
-	return -1
-}
-
-func (x *Exchange) resumable() bool { return x.Session != nil && x.stream.number > 0 }
-
-// plain writes the response as JSON.
-func (x *Exchange) plain(i item) {
-	h := x.w.Header()
-	h["Content-Type"] = contentJSON
-	h["Content-Length"] = []string{strconv.Itoa(i.size())}
-	if x.Modern() {
-		if status := modernStatus(i.failed); status != 0 {
-			x.w.WriteHeader(status)
-		}
-	}
-	for _, piece := range [...][]byte{i.a, i.b, i.c} {
-		if len(piece) > 0 {
-			x.w.Write(piece)
-		}
-	}
-}
-
-// start makes the answer an event stream.
-func (x *Exchange) start() {
-	if x.started {
-		return
-	}
-	x.started = true
-	startStream(x.w)
-	if !x.resumable() {
-		return
-	}
-	x.keep()
-	x.Session.retain(x)
-	if x.Version >= V20251125 {
-		// An event without data gives the client an id to come back with (2025-11-25, transports).
-		x.w.Write([]byte("id: " + strconv.Itoa(x.stream.number) + "--1\ndata: \n\n"))
-	}
-}
-
-func startStream(w http.ResponseWriter) {
-	h := w.Header()
-	h["Content-Type"] = contentSSE
-	h["Cache-Control"] = noCache
-	h["X-Accel-Buffering"] = noBuffering
-	w.WriteHeader(http.StatusOK)
-}
-
-func (x *Exchange) write(b []byte) error {
-	if _, err := x.w.Write(b); err != nil {
-		return err
-	}
-	return flushWriter(x.w)
-}
-
-func flushWriter(w http.ResponseWriter) error {
-	if f, ok := w.(interface{ FlushError() error }); ok {
-		return f.FlushError()
-	}
-	if f, ok := w.(http.Flusher); ok {
-		f.Flush()
-	}
-	return nil
-}
-
-// keepAlive makes a silent exchange an event stream and writes a comment to it, so that no proxy
-// takes it for dead.
-func (x *Exchange) keepAlive() {
-	x.start()
-	// A failed write shows as the end of the request's context.
-	_ = x.write(comment)
-}
-
-var comment = []byte(": keep-alive\n\n")
-
-// hangUp ends the answer of an exchange that gets no response: an empty event stream.
-func (x *Exchange) hangUp() {
-	if !x.started {
-		x.started = true
-		startStream(x.w)
-	}
-}
-
-// gone decides what the loss of the connection means: a client that has been given event ids may
-// come back for the rest; from any other, nobody can take the response any more.
-func (x *Exchange) gone() error {
-	if err := x.over(); err != nil {
-		return err
-	}
-	if x.started && x.resumable() {
-		x.park()
+	switch x.reader.run(ctx) {
+	case finished:
+		return x.reason()
+	case replaced:
+		x.away = true
 		return ErrParked
+	case lost:
+		return x.lost()
 	}
-	x.stop(ErrGone)
+	x.reader.nothing()
+	return x.reason()
+}
+
+// lost decides what the loss of the connection means: a client that has been given event ids may
+// come back for the rest; from any other, nobody can take the response any more.
+func (x *Exchange) lost() error {
+	if x.reader.numbered() {
+		switch x.detach(x.reader.wake) {
+		case goesOn, replaced:
+			x.away = true
+			return ErrParked
+		}
+		return x.reason() // nil where the response is there: it is kept for the client
+	}
+	x.stop(ErrGone, nil)
+	if err := x.reason(); err != nil {
+		return err
+	}
 	return ErrGone
 }

@@ -1,7 +1,6 @@
 package downstream
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -22,19 +21,19 @@ const (
 	MetaSubscriptionID = "io.modelcontextprotocol/subscriptionId"
 )
 
-// isModern tells a message of 2026-07-28 or later: by its header, else by its _meta.
+// isModern tells a message of 2026-07-28 or later: by its header, else, where it names no session, by
+// what only such a message has.
 func isModern(r *http.Request, m *wire.Msg) bool {
-	if version := header(r, "Mcp-Protocol-Version"); version != "" {
-		return version >= V20260728 || header(r, "Mcp-Session-Id") == "" && m.Method == "server/discover"
+	if modernVersion(header(r, "Mcp-Protocol-Version")) {
+		return true
+	}
+	if header(r, "Mcp-Session-Id") != "" {
+		return false
 	}
 	if m.Method == "server/discover" {
 		return true
 	}
-	if m.Meta == nil {
-		return false
-	}
-	version, _ := wire.GetString(m.Meta, MetaVersion)
-	return version != ""
+	return m.Meta != nil && wire.Get(m.Meta, MetaVersion) != nil
 }
 
 // ParamHeader says that an argument of a tool is repeated in the header Mcp-Param-<Name>.
@@ -44,22 +43,25 @@ type ParamHeader struct {
 }
 
 // modern takes a request of 2026-07-28: no session, everything is in the request itself.
-func (s *Server) modern(w http.ResponseWriter, r *http.Request, m wire.Msg) {
+func (s *Server) modern(w http.ResponseWriter, r *http.Request, f form, m wire.Msg) {
 	if m.IsNotification() {
 		s.handler.Notified(r.Context(), nil, m)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	if m.IsResponse() {
-		refuse(w, http.StatusBadRequest, m.ID, &wire.Error{Code: wire.CodeInvalidRequest, Message: "2026-07-28 has no requests to clients, so a client sends no responses"})
+		refuse(w, http.StatusBadRequest, m.ID, invalid("2026-07-28 has no requests to clients, so a client sends no responses"))
 		return
 	}
 	if e, status := s.checkModern(r, &m); e != nil {
 		refuse(w, status, m.ID, e)
 		return
 	}
-	x := &Exchange{Msg: m, Version: V20260728, server: s, w: w, r: r}
-	x.stream.init(0)
+	x := s.exchange(w, m, nil, V20260728, f)
+	if x.listens() && f == onlyJSON {
+		refuse(w, http.StatusNotAcceptable, m.ID, invalid("subscriptions/listen opens an event stream: send Accept: %s", acceptBoth))
+		return
+	}
 	s.serve(r.Context(), x)
 }
 
@@ -92,14 +94,15 @@ func (s *Server) checkModern(r *http.Request, m *wire.Msg) (*wire.Error, int) {
 		return &wire.Error{Code: wire.CodeInvalidParams, Message: fmt.Sprintf("params._meta[%q] is missing; it is an object, {} for none", MetaCapabilities)}, http.StatusBadRequest
 	}
 	if name, is := namedBy(m); is {
-		given, ok := decodeHeader(header(r, "Mcp-Name"))
+		header := header(r, "Mcp-Name")
+		given, ok := decodeHeader(header)
 		switch {
+		case header == "":
+			return mismatch("the Mcp-Name header is missing; it repeats the name, URI or task of %s", m.Method)
 		case !ok:
-			return mismatch("the Mcp-Name header holds no valid base64")
-		case header(r, "Mcp-Name") == "":
-			return mismatch("the Mcp-Name header is missing; it repeats the name or URI of %s", m.Method)
+			return mismatch("the Mcp-Name header %.80q holds no valid base64", header)
 		case given != name:
-			return mismatch("the Mcp-Name header %q is not the %q of the request", given, name)
+			return mismatch("the Mcp-Name header %.80q is not the %.80q of the request", given, name)
 		}
 		if m.Method == "tools/call" {
 			if err := checkParams(r, m.Arguments, s.handler.ParamHeaders(name)); err != nil {
@@ -118,6 +121,9 @@ func namedBy(m *wire.Msg) (name string, is bool) {
 		return name, true
 	case "resources/read":
 		name, _ = wire.String(m.URI)
+		return name, true
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		name, _ = wire.GetString(m.Params, "taskId")
 		return name, true
 	}
 	return "", false
@@ -143,8 +149,9 @@ func checkParams(r *http.Request, arguments []byte, headers []ParamHeader) error
 		for _, key := range h.Path {
 			value = wire.Get(value, key)
 		}
-		name := "Mcp-Param-" + h.Name
-		given := r.Header.Get(name)
+		name := http.CanonicalHeaderKey("Mcp-Param-" + h.Name)
+		_, there := r.Header[name]
+		given := header(r, name)
 		path := strings.Join(h.Path, ".")
 		switch kind := wire.Kind(value); {
 		case kind == 0 || kind == 'n':
@@ -152,17 +159,17 @@ func checkParams(r *http.Request, arguments []byte, headers []ParamHeader) error
 				return fmt.Errorf("the %s header is there, but the argument %q is not", name, path)
 			}
 			continue
-		case given == "":
+		case !there:
 			return fmt.Errorf("the %s header is missing; it repeats the argument %q", name, path)
 		case kind == '{' || kind == '[':
 			return fmt.Errorf("the %s header stands for the argument %q, which is no string, integer or boolean", name, path)
 		}
 		text, ok := decodeHeader(given)
 		if !ok {
-			return fmt.Errorf("the %s header holds no valid base64", name)
+			return fmt.Errorf("the %s header %.80q holds no valid base64", name, given)
 		}
 		if !sameValue(text, value) {
-			return fmt.Errorf("the %s header %q is not the value of the argument %q", name, given, path)
+			return fmt.Errorf("the %s header %.80q is not the value of the argument %q", name, given, path)
 		}
 	}
 	return nil
@@ -174,9 +181,10 @@ func sameValue(text string, value []byte) bool {
 		s, _ := wire.String(value)
 		return s == text
 	}
-	if wire.Kind(value) != '0' {
-		return text == string(bytes.TrimSpace(value))
+	if text == string(value) {
+		return true
 	}
+	// Two ways to write one integer, of which the greater ones could be different ones all the same.
 	a, errA := strconv.ParseFloat(text, 64)
 	b, errB := strconv.ParseFloat(string(value), 64)
 	return errA == nil && errB == nil && a == b && a == math.Trunc(a) && math.Abs(a) < 1<<53

@@ -7,12 +7,15 @@ package downstream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"mcp-gateway/internal/telemetry"
 	"mcp-gateway/internal/wire"
 )
 
@@ -48,10 +51,10 @@ type Handler interface {
 // Options configure a Server. Zero values mean the defaults.
 type Options struct {
 	MaxBody     int           // bytes of a request's body; default 64 MiB
-	MaxSessions int           // default 1,000
+	MaxSessions int           // and streams of subscriptions/listen; default 1,000
 	MaxInFlight int           // exchanges at once, listening streams apart; default 1,000
 	SessionIdle time.Duration // a session without requests and streams ends after it; default 30 minutes
-	Log         *slog.Logger
+	Log         *slog.Logger  // nil for none
 }
 
 func (o *Options) defaults() {
@@ -67,27 +70,33 @@ func (o *Options) defaults() {
 	if o.SessionIdle == 0 {
 		o.SessionIdle = 30 * time.Minute
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 }
 
 // Server is the endpoint; it is an http.Handler.
 type Server struct {
-	o        Options
-	handler  Handler
-	beat     atomic.Pointer[chan struct{}] // closed and replaced at every beat
-	inFlight atomic.Int64
+	o         Options
+	handler   Handler
+	started   time.Time
+	beat      atomic.Pointer[chan struct{}] // closed and replaced at every beat
+	inFlight  atomic.Int64
+	listening atomic.Int64
+	closed    atomic.Bool
 
 	mu       sync.RWMutex
 	sessions map[string]*Session
-	draining bool
 }
 
-// beatEvery is how often a silent stream gets a keep-alive comment, and sessions are looked over.
+// beatEvery is how often a silent stream gets a keep-alive comment, and sessions are looked over. An
+// answer is silent after a whole beat without a message.
 const beatEvery = 5 * time.Second
 
 // New makes an endpoint. Run must be running while it serves.
 func New(h Handler, o Options) *Server {
 	o.defaults()
-	s := &Server{o: o, handler: h, sessions: map[string]*Session{}}
+	s := &Server{o: o, handler: h, started: time.Now(), sessions: map[string]*Session{}}
 	first := make(chan struct{})
 	s.beat.Store(&first)
 	return s
@@ -102,23 +111,26 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			next := make(chan struct{})
-			close(*s.beat.Swap(&next))
+			s.pulse()
 			s.sweep(now)
 		}
 	}
 }
 
-// Close ends every session and its streams. Requests that come later get 503.
+// pulse wakes all who wait.
+func (s *Server) pulse() {
+	next := make(chan struct{})
+	close(*s.beat.Swap(&next))
+}
+
+// Close ends every session, its exchanges and streams, and every exchange that waits without one.
+// Requests that come later get 503.
 func (s *Server) Close() {
 	s.mu.Lock()
-	s.draining = true
-	all := s.sessions
-	s.sessions = map[string]*Session{}
+	s.closed.Store(true)
 	s.mu.Unlock()
-	for _, session := range all {
-		session.close(errShutdown)
-	}
+	s.Sessions(func(session *Session) { s.end(session, errShutdown, false) })
+	s.pulse()
 }
 
 // InFlight counts the exchanges that are not answered.
@@ -139,6 +151,11 @@ func (s *Server) Sessions(f func(*Session)) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.closed.Load() {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, nil, &wire.Error{Code: codeClosed, Message: errShutdown.Error()})
+		return
+	}
 	switch r.Method {
 	case http.MethodPost:
 		s.post(w, r)
@@ -148,93 +165,128 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.delete(w, r)
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE")
-		refuse(w, http.StatusMethodNotAllowed, nil, &wire.Error{Code: wire.CodeInvalidRequest, Message: r.Method + " is not allowed here; MCP's streamable HTTP uses POST, GET and DELETE"})
+		refuse(w, http.StatusMethodNotAllowed, nil, invalid("%.20s is not allowed here; MCP's streamable HTTP uses POST, GET and DELETE", r.Method))
 	}
 }
+
+// codeNoSession is the code of SDKs for a session that is not known.
+const codeNoSession = -32001
+
+var noSession = &wire.Error{Code: codeNoSession, Message: "session not found: it has ended, or the gateway was started again; send initialize to open another"}
 
 // session finds the session of a request, or answers it: 400 where the header is missing, 404 where
 // the session is not known (any more), so that the client opens a new one.
 func (s *Server) session(w http.ResponseWriter, r *http.Request, id []byte) *Session {
 	name := header(r, "Mcp-Session-Id")
 	if name == "" {
-		refuse(w, http.StatusBadRequest, id, &wire.Error{Code: wire.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing: send initialize first and repeat the id that its answer carries"})
+		refuse(w, http.StatusBadRequest, id, invalid("the Mcp-Session-Id header is missing: send initialize first and repeat the id that its answer carries"))
 		return nil
 	}
 	s.mu.RLock()
 	session := s.sessions[name]
 	s.mu.RUnlock()
 	if session == nil {
-		refuse(w, http.StatusNotFound, id, &wire.Error{Code: -32001, Message: "session not found: it has ended, or the gateway was started again; send initialize to open another"})
-		return nil
+		refuse(w, http.StatusNotFound, id, noSession)
 	}
 	return session
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
-	session := s.session(w, r, nil)
-	if session == nil {
+	if onlyPosts(w, r) {
 		return
 	}
-	s.end(session, errDeleted)
-	w.WriteHeader(http.StatusNoContent)
+	if session := s.session(w, r, nil); session != nil {
+		s.end(session, errDeleted, false)
+		w.WriteHeader(http.StatusNoContent)
+	}
 }
 
-// end takes a session out and cancels what it has in flight.
-func (s *Server) end(session *Session, reason error) {
+// onlyPosts refuses other methods to clients of 2026-07-28, which has no sessions.
+func onlyPosts(w http.ResponseWriter, r *http.Request) bool {
+	if header(r, "Mcp-Session-Id") != "" || !modernVersion(header(r, "Mcp-Protocol-Version")) {
+		return false
+	}
+	w.Header().Set("Allow", "POST")
+	refuse(w, http.StatusMethodNotAllowed, nil, invalid("2026-07-28 has only POST; subscriptions/listen opens a stream"))
+	return true
+}
+
+// end takes a session out and cancels what it has in flight; where it must be idle, only if it is.
+func (s *Server) end(session *Session, reason error, idle bool) bool {
+	if !session.close(reason, idle) {
+		return false
+	}
 	s.mu.Lock()
-	_, known := s.sessions[session.ID]
 	delete(s.sessions, session.ID)
 	s.mu.Unlock()
-	if known {
-		session.close(reason)
-		s.handler.Closed(session)
-	}
+	s.handler.Closed(session)
+	return true
 }
 
 // open registers a new session; where there are too many, the one that has been idle longest makes
-// room. It is nil where all are busy.
-func (s *Server) open(session *Session) bool {
-	s.mu.Lock()
-	if s.draining {
-		s.mu.Unlock()
-		return false
-	}
-	var oldest *Session
-	if len(s.sessions) >= s.o.MaxSessions {
-		for _, other := range s.sessions {
-			if !other.busy() && (oldest == nil || other.used.Load() < oldest.used.Load()) {
-				oldest = other
-			}
-		}
-		if oldest == nil {
+// room. It returns what is wrong.
+func (s *Server) open(session *Session) *wire.Error {
+	for {
+		full := false
+		s.mu.Lock()
+		if s.closed.Load() {
 			s.mu.Unlock()
-			return false
+			return &wire.Error{Code: codeClosed, Message: errShutdown.Error()}
+		}
+		if full = len(s.sessions) >= s.o.MaxSessions; !full {
+			s.sessions[session.ID] = session
+		}
+		s.mu.Unlock()
+		if !full {
+			return nil
+		}
+		idlest := s.idlest()
+		if idlest == nil {
+			s.o.Log.Warn("session refused: all are busy", telemetry.KeyLimit, s.o.MaxSessions)
+			return &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("no room for another session: %d are open and all are busy", s.o.MaxSessions)}
+		}
+		if s.end(idlest, errEvicted, true) {
+			s.o.Log.Info("session ended: too many are open", telemetry.KeyLimit, s.o.MaxSessions, telemetry.KeyDuration, idlest.idle(time.Now()))
 		}
 	}
-	s.sessions[session.ID] = session
-	s.mu.Unlock()
-	if oldest != nil {
-		s.end(oldest, errEvicted)
-	}
-	return true
+}
+
+// idlest is the session that has been idle longest, nil where all are busy.
+func (s *Server) idlest() *Session {
+	var idlest *Session
+	s.Sessions(func(other *Session) {
+		if (idlest == nil || other.used.Load() < idlest.used.Load()) && !other.isBusy() {
+			idlest = other
+		}
+	})
+	return idlest
 }
 
 // sweep ends idle sessions and forgets what nobody has asked for again.
 func (s *Server) sweep(now time.Time) {
 	s.Sessions(func(session *Session) {
-		session.forget(now)
-		if !session.busy() && session.idle() > s.o.SessionIdle {
-			s.end(session, errIdle)
+		session.sweep(now)
+		if session.idle(now) > s.o.SessionIdle {
+			s.end(session, errIdle, true)
 		}
 	})
 }
 
-// header reads a header that is written in canonical form without going through canonicalisation.
+// header reads a header by its name in canonical form. Several of one name are one value (RFC 9110,
+// section 5.3), so that nobody on the way reads another one than we do.
 func header(r *http.Request, name string) string {
-	if v := r.Header[name]; len(v) > 0 {
+	switch v := r.Header[name]; len(v) {
+	case 0:
+		return ""
+	case 1:
 		return v[0]
+	default:
+		return strings.Join(v, ", ")
 	}
-	return ""
+}
+
+func invalid(format string, args ...any) *wire.Error {
+	return &wire.Error{Code: wire.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
 // refuse answers an HTTP request with a JSON-RPC error.
@@ -245,9 +297,8 @@ func refuse(w http.ResponseWriter, status int, id []byte, e *wire.Error) {
 }
 
 var (
-	contentJSON  = []string{"application/json"}
-	contentSSE   = []string{"text/event-stream"}
-	noCache      = []string{"no-cache"}
-	noBuffering  = []string{"no"}
-	noKeepAccept = "application/json, text/event-stream"
+	contentJSON = []string{"application/json"}
+	contentSSE  = []string{"text/event-stream"}
+	noCache     = []string{"no-cache"}
+	noBuffering = []string{"no"}
 )

@@ -1,7 +1,9 @@
 package downstream
 
 import (
+	"bytes"
 	"crypto/rand"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,107 +21,182 @@ type Session struct {
 	// Data is the handler's.
 	Data any
 
-	own     stream // what belongs to no exchange, for GET
-	used    atomic.Int64
-	started time.Time
-	ended   atomic.Bool
+	server *Server
+	own    stream       // what belongs to no exchange, for GET
+	used   atomic.Int64 // when it was used last, by the server's clock
 
 	mu       sync.Mutex
+	ended    bool
 	inFlight map[string]*Exchange // by the id as written
 	asks     map[int64]*ask       // our requests to the client
-	kept     map[int]*Exchange    // event streams that a client may come back for
+	past     []past               // event streams that have ended, the oldest first
 	numbers  int
 	nextAsk  int64
-	reader   chan struct{} // closed to make the reader of the own stream leave
 }
 
-// ask is a request to the client that is not answered.
-type ask struct {
-	answer func(m wire.Msg, err error)
-	x      *Exchange // on which it was sent, nil for the session's own stream
+// past is what is kept of an exchange's event stream after its end, for a client that has not got all
+// of it.
+type past struct {
+	number int
+	first  int // the number of items[0]
+	items  []item
+	size   int
+	since  time.Time
 }
 
-func newSession(version string) *Session {
-	s := &Session{ID: rand.Text(), Version: version, started: time.Now()}
-	s.own.init(0)
-	s.own.kept = true
+// Bounds of what is kept of event streams.
+const (
+	maxPast     = 64      // streams of a session
+	maxPastSize = 2 << 20 // bytes of a session; the latest stream is kept whatever its size
+	keepFor     = time.Minute
+)
+
+func newSession(server *Server, version string, m *wire.Msg) *Session {
+	s := &Session{
+		ID: rand.Text(), Version: version, server: server,
+		Capabilities: bytes.Clone(wire.Get(m.Params, "capabilities")),
+		ClientInfo:   bytes.Clone(wire.Get(m.Params, "clientInfo")),
+	}
+	s.own.keeps = true
 	s.touch()
 	return s
 }
 
-// touch notes a use, as a monotonic duration: a sandbox that was paused has not been idle.
-func (s *Session) touch() { s.used.Store(int64(time.Since(s.started))) }
+// touch notes a use, by the monotonic clock: a sandbox that was paused has not been idle.
+func (s *Session) touch() { s.used.Store(int64(time.Since(s.server.started))) }
 
-func (s *Session) idle() time.Duration {
-	return time.Since(s.started) - time.Duration(s.used.Load())
+func (s *Session) idle(now time.Time) time.Duration {
+	return now.Sub(s.server.started) - time.Duration(s.used.Load())
 }
 
-// busy tells whether the session has a request in flight or a reader.
-func (s *Session) busy() bool {
+// busy tells whether the session has a request in flight or a reader. The caller holds mu.
+func (s *Session) busy() bool { return len(s.inFlight) > 0 || s.own.heard() }
+
+func (s *Session) isBusy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.inFlight) > 0 || s.reader != nil
+	return s.busy()
 }
 
-// begin registers an exchange; false where its id is in flight already.
-func (s *Session) begin(x *Exchange) bool {
+// begin registers a new exchange. It returns what is wrong, and the HTTP status for it.
+func (s *Session) begin(x *Exchange) (*wire.Error, int) {
 	s.touch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := string(x.Msg.ID)
-	if s.inFlight[key] != nil || s.ended.Load() {
-		return false
-	}
-	if s.inFlight == nil {
+	switch {
+	case s.ended:
+		return noSession, http.StatusNotFound
+	case s.inFlight[key] != nil:
+		return invalid("a request with the id %.80s is in flight already in this session", x.Msg.ID), http.StatusBadRequest
+	case s.inFlight == nil:
 		s.inFlight = map[string]*Exchange{}
 	}
 	s.inFlight[key] = x
+	if x.batch != nil {
+		return nil, 0
+	}
 	s.numbers++
-	x.stream.init(s.numbers)
-	return true
+	x.number = s.numbers
+	x.keeps = true
+	x.reader.numbers = x.reader.form != onlyJSON
+	x.reader.prime = s.primed()
+	return nil, 0
 }
 
-// done takes an exchange out.
+// primed tells whether the client knows an event without data, which gives it an id to come back with
+// (2025-11-25, transports).
+func (s *Session) primed() bool { return s.Version >= V20251125 }
+
+// done takes an exchange out that is over, and keeps what a client may come back for.
 func (s *Session) done(x *Exchange) {
 	s.touch()
-	s.mu.Lock()
-	delete(s.inFlight, string(x.Msg.ID))
-	s.mu.Unlock()
-}
-
-// retain keeps an exchange's event stream for a client that comes back.
-func (s *Session) retain(x *Exchange) {
+	x.release()
+	rest, some := x.rest()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept == nil {
-		s.kept = map[int]*Exchange{}
+	if s.inFlight[string(x.Msg.ID)] != x {
+		return // the session has ended
 	}
-	s.kept[x.stream.number] = x
+	delete(s.inFlight, string(x.Msg.ID))
+	if some {
+		s.past = append(s.past, rest)
+		s.trim(time.Time{})
+	}
 }
 
-// forget drops event streams that ended a while ago, and gives up exchanges whose client has not
-// come back.
-func (s *Session) forget(now time.Time) {
-	var lost []*Exchange
+// rest is what an exchange leaves behind: nothing where its client has no event id.
+func (x *Exchange) rest() (past, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.given {
+		return past{}, false
+	}
+	p := past{number: x.number, first: x.first, since: time.Now()}
+	if n := len(x.items); n == 0 || x.items[n-1].kind != response {
+		return p, true // it was cancelled: nobody wants what came before
+	}
+	p.items = make([]item, len(x.items))
+	for n, i := range x.items {
+		i.b = bytes.Clone(i.b) // the id, which would keep the request's whole body
+		p.items[n] = i
+		p.size += i.size()
+	}
+	return p, true
+}
+
+// trim forgets what is too much or too old of the past. The caller holds mu.
+func (s *Session) trim(before time.Time) {
+	size := 0
+	for _, p := range s.past {
+		size += p.size
+	}
+	for len(s.past) > 0 {
+		old := s.past[0].since.Before(before)
+		if !old && (len(s.past) == 1 || len(s.past) <= maxPast && size <= maxPastSize) {
+			return
+		}
+		size -= s.past[0].size
+		s.past[0] = past{}
+		s.past = s.past[1:]
+	}
+	s.past = nil
+}
+
+// find returns the exchange of an event stream where that goes on, else what is left of it.
+func (s *Session) find(number int) (live *Exchange, rest past, ok bool) {
 	s.mu.Lock()
-	for number, x := range s.kept {
-		x.stream.mu.Lock()
-		ended, parked := x.closed, x.parked
-		x.stream.mu.Unlock()
-		switch {
-		case !ended.IsZero() && now.Sub(ended) > keepFor:
-			delete(s.kept, number)
-		case ended.IsZero() && !parked.IsZero() && now.Sub(parked) > keepFor:
-			delete(s.kept, number)
-			lost = append(lost, x)
+	defer s.mu.Unlock()
+	for _, x := range s.inFlight {
+		if x.number == number {
+			return x, past{}, true
+		}
+	}
+	for _, p := range s.past {
+		if p.number == number {
+			return nil, p, true
+		}
+	}
+	return nil, past{}, false
+}
+
+// sweep forgets what nobody has come back for, and gives up exchanges and requests to the client for
+// which it has not.
+func (s *Session) sweep(now time.Time) {
+	late := now.Add(-keepFor)
+	var gone []*Exchange
+	s.mu.Lock()
+	s.trim(late)
+	for _, x := range s.inFlight {
+		if x.expire(late) {
+			gone = append(gone, x)
 		}
 	}
 	s.mu.Unlock()
-	for _, x := range lost {
-		x.stop(ErrGone)
-		s.done(x)
-		x.abandoned()
+	for _, x := range gone {
+		x.quitted(ErrGone, false)
 	}
+	s.dropUnheard(now)
 }
 
 // Find returns the exchange in flight with the id as written, nil where there is none.
@@ -129,116 +206,38 @@ func (s *Session) Find(id []byte) *Exchange {
 	return s.inFlight[string(id)]
 }
 
-// Cancel ends an exchange without a response, as its client has asked for with the params of
-// notifications/cancelled.
-func (x *Exchange) Cancel(params []byte) {
-	x.abandonMu.Lock()
-	x.cancelParams = params
-	x.abandonMu.Unlock()
-	parked := x.isParked()
-	x.stop(ErrCancelled)
-	if parked {
-		x.Session.done(x)
-		x.abandoned()
-	}
-}
-
-// Send puts a notification on the session's own stream. An important one waits for the client to
-// open the stream, others are dropped where too many wait.
+// Send puts a notification on the session's own stream. One that matters waits for the client to open
+// the stream, once where the same waits already; others are dropped where too many wait.
 func (s *Session) Send(message []byte, matters bool) bool {
-	k := interim
-	if matters {
-		k = important
+	if !matters {
+		_, ok, _ := s.own.put(item{a: message, kind: interim})
+		return ok
 	}
-	return s.own.put(item{a: message, kind: k})
+	if s.own.has(message) {
+		return true
+	}
+	_, ok, _ := s.own.put(item{a: message, kind: important})
+	return ok
 }
 
-// Listening tells whether the client has the session's own stream open.
-func (s *Session) Listening() bool {
+// close cancels everything that the session has in flight; where it must be idle, only if it is.
+func (s *Session) close(reason error, idle bool) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reader != nil
-}
-
-// Ask sends a request to the client, on the exchange where one is given and goes on, else on the
-// session's own stream. answer is called once, with the response or with an error; the id returned
-// serves to withdraw the request.
-func (s *Session) Ask(x *Exchange, method string, params []byte, answer func(m wire.Msg, err error)) (id int64) {
-	s.mu.Lock()
-	if s.ended.Load() {
+	if s.ended || idle && s.busy() {
 		s.mu.Unlock()
-		answer(wire.Msg{}, errDeleted)
-		return 0
-	}
-	s.nextAsk++
-	id = s.nextAsk
-	if s.asks == nil {
-		s.asks = map[int64]*ask{}
-	}
-	s.asks[id] = &ask{answer: answer, x: x}
-	s.mu.Unlock()
-	message := wire.Request(id, method, params)
-	if x != nil && x.Require(message) {
-		return id
-	}
-	if !s.Send(message, true) {
-		s.answer(id, wire.Msg{}, ErrGone)
-	}
-	return id
-}
-
-// Withdraw forgets a request to the client and tells it so.
-func (s *Session) Withdraw(id int64, params []byte) {
-	s.mu.Lock()
-	a := s.asks[id]
-	delete(s.asks, id)
-	s.mu.Unlock()
-	if a == nil {
-		return
-	}
-	note := wire.Notification("notifications/cancelled", params)
-	if a.x == nil || !a.x.Send(note) {
-		s.Send(note, false)
-	}
-}
-
-// answer gives a response to the one who asked; false where nobody did.
-func (s *Session) answer(id int64, m wire.Msg, err error) bool {
-	s.mu.Lock()
-	a := s.asks[id]
-	delete(s.asks, id)
-	s.mu.Unlock()
-	if a == nil {
 		return false
 	}
-	a.answer(m, err)
-	return true
-}
-
-// close cancels everything that the session has in flight.
-func (s *Session) close(reason error) {
-	s.mu.Lock()
-	s.ended.Store(true)
+	s.ended = true
 	exchanges := s.inFlight
 	asks := s.asks
-	kept := s.kept
-	s.inFlight, s.asks, s.kept = nil, nil, nil
-	if s.reader != nil {
-		close(s.reader)
-		s.reader = nil
-	}
+	s.inFlight, s.asks, s.past = nil, nil, nil
 	s.mu.Unlock()
-	s.own.stop(reason)
 	for _, x := range exchanges {
-		x.stop(reason)
-	}
-	for _, x := range kept {
-		if !x.answered() {
-			x.stop(reason)
-			x.abandoned()
-		}
+		x.quit(reason)
 	}
 	for _, a := range asks {
 		a.answer(wire.Msg{}, reason)
 	}
+	s.own.stop(reason, nil)
+	return true
 }

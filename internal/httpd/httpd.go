@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"mcp-gateway/internal/secret"
 	"mcp-gateway/internal/wire"
@@ -55,6 +56,10 @@ type Server struct {
 // New makes a server. There is no limit on writing: event streams live as long as their clients.
 func New(o Options) *Server {
 	s := &Server{o: o, digest: sha256.Sum256([]byte(o.Token.Reveal())), conns: newConns()}
+	s.o.AllowedOrigins = nil
+	for _, origin := range o.AllowedOrigins {
+		s.o.AllowedOrigins = append(s.o.AllowedOrigins, strings.ToLower(strings.TrimSuffix(origin, "/")))
+	}
 	s.http = &http.Server{
 		Handler:   http.HandlerFunc(s.route),
 		ConnState: s.conns.state,
@@ -94,7 +99,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		s.health(w, r)
 		return
 	}
-	refuse(w, http.StatusNotFound, fmt.Sprintf("%.100q is not served here; MCP is at /mcp", r.URL.Path))
+	refuse(w, r, http.StatusNotFound, fmt.Sprintf("%.100q is not served here; MCP is at /mcp", r.URL.Path))
 }
 
 // origin lets pages of allowed origins in, and answers their preflight requests. A request without
@@ -106,8 +111,8 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	origin := origins[0]
-	if !s.allowed(origin) {
-		refuse(w, http.StatusForbidden, fmt.Sprintf("pages of the origin %.100q are not allowed here; --allow-origin allows one", origin))
+	if len(origins) > 1 || !s.allowed(origin) {
+		refuse(w, r, http.StatusForbidden, fmt.Sprintf("pages of the origin %.100q are not allowed here; --allow-origin allows one", origin))
 		return false
 	}
 	h := w.Header()
@@ -134,7 +139,7 @@ func (s *Server) allowed(origin string) bool {
 		return true
 	}
 	u, err := url.Parse(origin)
-	if err != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return false
 	}
 	host := u.Hostname()
@@ -142,9 +147,10 @@ func (s *Server) allowed(origin string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// authorized compares the bearer token (RFC 6750) in constant time.
+// authorized compares the bearer token (RFC 6750) in constant time, whatever its length: the digests
+// are compared. Without a token of our own nobody gets in.
 func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
-	if values := r.Header["Authorization"]; len(values) == 1 {
+	if values := r.Header["Authorization"]; len(values) == 1 && s.o.Token != "" {
 		scheme, token, _ := strings.Cut(values[0], " ")
 		digest := sha256.Sum256([]byte(strings.TrimSpace(token)))
 		if subtle.ConstantTimeCompare(digest[:], s.digest[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
@@ -152,14 +158,14 @@ func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	refuse(w, http.StatusUnauthorized, "the bearer token is missing or wrong: send Authorization: Bearer <token>")
+	refuse(w, r, http.StatusUnauthorized, "the bearer token is missing or wrong: send Authorization: Bearer <token>")
 	return false
 }
 
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, http.StatusMethodNotAllowed, "/health takes GET")
+		refuse(w, r, http.StatusMethodNotAllowed, "/health takes GET")
 		return
 	}
 	health := s.o.Health()
@@ -172,15 +178,23 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(health)
 }
 
+// bodyLimit bounds how long the rest of a request that is refused is waited for.
+const bodyLimit = 10 * time.Second
+
 // refuse answers with a JSON-RPC error, which MCP clients show.
-func refuse(w http.ResponseWriter, status int, message string) {
+func refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	if r.ContentLength != 0 {
+		// net/http reads what a small body still lacks, from whom has shown no token. Before the next
+		// request it takes the limit off.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyLimit))
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(wire.ErrorReply(nil, (&wire.Error{Code: wire.CodeInvalidRequest, Message: message}).Object()))
 }
 
 // Unready answers every request with 503, while the gateway starts.
-func Unready(w http.ResponseWriter, _ *http.Request) {
+func Unready(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
-	refuse(w, http.StatusServiceUnavailable, "the gateway is starting; try again in a second")
+	refuse(w, r, http.StatusServiceUnavailable, "the gateway is starting; try again in a second")
 }

@@ -1,0 +1,155 @@
+package downstream
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcp-gateway/internal/wire"
+)
+
+// ask is a request to the client that is not answered.
+type ask struct {
+	answer func(m wire.Msg, err error)
+	x      *Exchange // on which it was sent, nil for the session's own stream
+	number int       // of the message in the own stream
+	since  time.Time
+}
+
+const (
+	maxAsks = 1000
+	// askGrace is how long a request waits for a client to open its own stream.
+	askGrace = 15 * time.Second
+)
+
+// Reasons for which a request to the client has no answer, beside those of an exchange.
+var (
+	errNoStream    = errors.New("the client has no stream open to be asked on")
+	errTooManyAsks = errors.New("the client has too many requests to answer already")
+)
+
+// Ask sends a request to the client, on the exchange where one is given and goes on, else on the
+// session's own stream. answer is called once, with the response or with an error. The id returned
+// serves to withdraw the request; it is 0 where answer has been called already.
+func (s *Session) Ask(x *Exchange, method string, params []byte, answer func(m wire.Msg, err error)) (id int64) {
+	a := &ask{answer: answer, x: x, since: time.Now()}
+	id, err := s.register(a)
+	if err != nil {
+		answer(wire.Msg{}, err)
+		return 0
+	}
+	message := wire.Request(id, method, params)
+	if x != nil && x.Require(message) {
+		return id
+	}
+	// Who asks on an exchange that is over has been told so, where that ended without a response.
+	if !s.place(id, message) {
+		s.answer(id, wire.Msg{}, ErrGone)
+		return 0
+	}
+	return id
+}
+
+func (s *Session) register(a *ask) (id int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return 0, errDeleted
+	case len(s.asks) >= maxAsks:
+		return 0, errTooManyAsks
+	case s.asks == nil:
+		s.asks = map[int64]*ask{}
+	}
+	s.nextAsk++
+	s.asks[s.nextAsk] = a
+	return s.nextAsk, nil
+}
+
+// place puts a request on the session's own stream, if it is still to be asked.
+func (s *Session) place(id int64, message []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.asks[id]
+	if a == nil {
+		return false
+	}
+	number, ok, _ := s.own.put(item{a: message, kind: important})
+	a.x, a.number = nil, number
+	return ok
+}
+
+// Withdraw forgets a request to the client and tells it so, if it has got it.
+func (s *Session) Withdraw(id int64, params []byte) {
+	a := s.take(id)
+	if a != nil {
+		s.retract(a, params)
+	}
+}
+
+// retract tells the client that a request needs no answer any more.
+func (s *Session) retract(a *ask, params []byte) {
+	if a.x == nil && s.own.withdraw(a.number) {
+		return
+	}
+	note := wire.Notification("notifications/cancelled", params)
+	if a.x == nil || !a.x.Send(note) {
+		s.Send(note, false)
+	}
+}
+
+func (s *Session) take(id int64) *ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.asks[id]
+	delete(s.asks, id)
+	return a
+}
+
+// answer gives a response to the one who asked; false where nobody did.
+func (s *Session) answer(id int64, m wire.Msg, err error) bool {
+	a := s.take(id)
+	if a == nil {
+		return false
+	}
+	a.answer(m, err)
+	return true
+}
+
+// answered takes a client's response. Some clients write our number as a string.
+func (s *Session) answered(m wire.Msg) {
+	if id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64); err == nil {
+		s.answer(id, m, nil)
+	}
+}
+
+// dropAsks gives up what was asked on an exchange that has ended without a response.
+func (s *Session) dropAsks(x *Exchange, reason error) {
+	s.drop(reason, func(a *ask) bool { return a.x == x })
+}
+
+// dropUnheard gives up what nobody has come to hear.
+func (s *Session) dropUnheard(now time.Time) {
+	if s.own.heard() {
+		return
+	}
+	s.drop(errNoStream, func(a *ask) bool {
+		return a.x == nil && now.Sub(a.since) > askGrace && s.own.withdraw(a.number)
+	})
+}
+
+func (s *Session) drop(reason error, which func(*ask) bool) {
+	var dropped []*ask
+	s.mu.Lock()
+	for id, a := range s.asks {
+		if which(a) {
+			delete(s.asks, id)
+			dropped = append(dropped, a)
+		}
+	}
+	s.mu.Unlock()
+	for _, a := range dropped {
+		a.answer(wire.Msg{}, reason)
+	}
+}
