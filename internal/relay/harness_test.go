@@ -38,6 +38,12 @@ type server struct {
 // flags is a server with these flags and no options.
 func flags(flags ...string) server { return server{flags: flags} }
 
+// Options of servers of 2026-07-28.
+var (
+	modernOption = catalog.Options{Protocol: "modern"}
+	bothOption   = catalog.Options{Protocol: "both"}
+)
+
 // rig is a relay with real processes behind it and real HTTP before it.
 type rig struct {
 	t      *testing.T

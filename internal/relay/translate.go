@@ -2,7 +2,6 @@ package relay
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 
 	"mcp-gateway/internal/downstream"
@@ -43,21 +42,24 @@ func toLegacy(params []byte) []byte {
 	changes := []wire.Change{{Key: "requestState"}, {Key: "inputResponses"}}
 	if meta := wire.Get(params, "_meta"); bytes.Contains(meta, metaPrefix) {
 		var drop []wire.Change
-		left := 0
-		for key := range wire.Members(meta) {
-			if slices.Contains(modernMeta, key) {
-				drop = append(drop, wire.Change{Key: key})
-			} else {
-				left++
-			}
+		for _, key := range modernMeta {
+			drop = append(drop, wire.Change{Key: key})
 		}
 		change := wire.Change{Key: "_meta"}
-		if left > 0 {
-			change.Value = wire.Edit(meta, drop...)
+		if left := wire.Edit(meta, drop...); !isEmpty(left) {
+			change.Value = left
 		}
 		changes = append(changes, change)
 	}
 	return wire.Edit(params, changes...)
+}
+
+// isEmpty tells an object without members.
+func isEmpty(object []byte) bool {
+	for range wire.Members(object) {
+		return false
+	}
+	return true
 }
 
 // cacheable are the methods whose results carry ttlMs and cacheScope in 2026-07-28.

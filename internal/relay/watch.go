@@ -152,7 +152,11 @@ func plainParams(params []byte, own, uri string) []byte {
 		return nil
 	}
 	if tagged {
-		params = wire.Edit(params, wire.Change{Key: "_meta", Value: wire.Edit(meta, wire.Change{Key: downstream.MetaSubscriptionID})})
+		left := wire.Edit(meta, wire.Change{Key: downstream.MetaSubscriptionID})
+		if isEmpty(left) {
+			left = nil
+		}
+		params = wire.Edit(params, wire.Change{Key: "_meta", Value: left})
 	}
 	return wire.Edit(params, wire.Change{Key: "uri", Value: wire.Quote(uri)})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -188,6 +189,9 @@ func (s *server) route(ctx context.Context, m *message) (result, failure string)
 	}
 	if m.Method == "initialize" || m.Method == "tools/call" {
 		floodStderr(s.o.stderrFlood)
+	}
+	if slices.Contains(s.o.askIn, m.Method) {
+		s.ask(ctx, "", "roots/list", "{}")
 	}
 	for _, group := range []func(context.Context, *message) (string, string, bool){s.handshake, s.toolMethods, s.featureMethods} {
 		if result, failure, known := group(ctx, m); known {

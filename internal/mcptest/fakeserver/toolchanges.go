@@ -109,32 +109,3 @@ func subscriptions(_ context.Context, s *server, _ *call) (string, string) {
 	}
 	return textResult(string(text)), ""
 }
-
-// asks is a tool that sends one request to the client; an argument "params" replaces the request's
-// own. Under 2026-07-28 it answers input_required and finds the client's answer in the retry.
-func asks(method, params string) handler {
-	return func(ctx context.Context, s *server, c *call) (string, string) {
-		a := struct{ Params json.RawMessage }{Params: json.RawMessage(params)}
-		if err := c.into(&a); err != nil {
-			return "", rpcError(-32602, err.Error())
-		}
-		if !c.modern {
-			return textResult(s.ask(ctx, "", method, string(a.Params))), ""
-		}
-		if answer, ok := c.InputResponses["ask"]; ok {
-			return textResult(`{"result":` + string(answer) + `}`), ""
-		}
-		return fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"ask":{"method":%q,"params":%s}},"requestState":"asked"}`, method, a.Params), ""
-	}
-}
-
-func askAnything(ctx context.Context, s *server, c *call) (string, string) {
-	a := struct {
-		Method     string
-		Params, ID json.RawMessage
-	}{Method: "ping", Params: json.RawMessage(`{}`)}
-	if err := c.into(&a); err != nil {
-		return "", rpcError(-32602, err.Error())
-	}
-	return textResult(s.ask(ctx, string(a.ID), a.Method, string(a.Params))), ""
-}
