@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,14 +19,21 @@ import (
 // Build returns the path of the fake server, which it builds once for each test process.
 func Build(t testing.TB) string {
 	t.Helper()
-	return built(t, &fake, "fakeserver", "./internal/mcptest/fakeserver")
+	return built(t, &fake, "fakeserver", "./internal/mcptest/fakeserver", "-trimpath")
 }
 
 // Gateway returns the path of the gateway's binary, which it builds once for each test process:
 // static and without the race detector, as it is shipped.
 func Gateway(t testing.TB) string {
 	t.Helper()
-	return built(t, &gateway, "mcp-gateway", "./cmd/mcp-gateway")
+	return built(t, &gateway, "mcp-gateway", "./cmd/mcp-gateway", "-trimpath")
+}
+
+// GatewayWithRaceDetector returns the path of the gateway's binary with the race detector in it, which
+// needs a C compiler.
+func GatewayWithRaceDetector(t testing.TB) string {
+	t.Helper()
+	return built(t, &raceGateway, "mcp-gateway-race", "./cmd/mcp-gateway", "-race")
 }
 
 // Root returns the folder of the module.
@@ -63,11 +71,11 @@ type program struct {
 	err  error
 }
 
-var fake, gateway program
+var fake, gateway, raceGateway program
 
-func built(t testing.TB, p *program, name, pkg string) string {
+func built(t testing.TB, p *program, name, pkg string, flags ...string) string {
 	t.Helper()
-	p.once.Do(func() { p.path, p.err = build(name, pkg) })
+	p.once.Do(func() { p.path, p.err = build(name, pkg, flags) })
 	if p.err != nil {
 		t.Fatal(p.err)
 	}
@@ -76,7 +84,7 @@ func built(t testing.TB, p *program, name, pkg string) string {
 
 // build links pkg below .cache in the module, where the go command finds it up to date the next
 // time, and returns a copy that no later build touches while it runs.
-func build(name, pkg string) (string, error) {
+func build(name, pkg string, flags []string) (string, error) {
 	root, err := findRoot()
 	if err != nil {
 		return "", err
@@ -91,9 +99,12 @@ func build(name, pkg string) (string, error) {
 	}
 	defer unlock()
 	linked, path := filepath.Join(dir, "build", name), filepath.Join(dir, name)
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", linked, pkg)
+	flags = append([]string{"build", "-buildvcs=false", "-o", linked}, flags...)
+	c := exec.Command("go", append(flags, pkg)...)
 	c.Dir = root
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if !slices.Contains(flags, "-race") {
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}

@@ -33,6 +33,8 @@ type ClientOptions struct {
 	// Answer answers what a server asks, in a goroutine of its own: with a result, an error object, or
 	// neither to keep silent. nil refuses everything with -32601.
 	Answer func(ask Message) (result, failure string)
+	// Notified gets every notification, beside those who await it. It must not block.
+	Notified func(Message)
 }
 
 // Client is an MCP client over streamable HTTP that shows the bytes of everything. Its methods may be
@@ -109,6 +111,19 @@ func (c *Client) Close() {
 	c.Vanish()
 }
 
+// End ends the session; what is in flight is left to be ended by the server.
+func (c *Client) End() error {
+	r, err := c.roundTrip(c.ctx, http.MethodDelete, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("DELETE: status %d", r.StatusCode)
+	}
+	return nil
+}
+
 // Vanish drops every connection without ending the session, as a client does that is killed.
 func (c *Client) Vanish() {
 	c.stop()
@@ -165,6 +180,9 @@ func (c *Client) send(method, params string) error {
 	return c.oneWay(body + "}")
 }
 
+// Post posts a notification or a response, given whole, from any goroutine.
+func (c *Client) Post(body string) error { return c.oneWay(body) }
+
 // oneWay posts a notification or a response.
 func (c *Client) oneWay(body string) error {
 	r, err := c.roundTrip(c.ctx, http.MethodPost, []byte(body), nil)
@@ -182,12 +200,19 @@ func (c *Client) oneWay(body string) error {
 // Listen opens the session's GET stream; it returns when the server has answered with its headers.
 func (c *Client) Listen() {
 	c.t.Helper()
+	c.fatal(c.Attend())
+}
+
+// Attend is Listen for other goroutines than the test's own.
+func (c *Client) Attend() error {
 	r, err := c.roundTrip(c.ctx, http.MethodGet, nil, nil)
-	c.fatal(err)
+	if err != nil {
+		return err
+	}
 	if r.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(r.Body)
 		r.Body.Close()
-		c.t.Fatalf("GET: status %d: %s", r.StatusCode, text)
+		return fmt.Errorf("GET: status %d: %s", r.StatusCode, text)
 	}
 	c.wait.Go(func() {
 		defer r.Body.Close()
@@ -199,6 +224,7 @@ func (c *Client) Listen() {
 			c.inbox.put(m)
 		}
 	})
+	return nil
 }
 
 // Await returns the next message of the GET stream that fits, and forgets it and all before it.
@@ -217,8 +243,11 @@ func IsMethod(method string) func(Message) bool {
 	return func(m Message) bool { return m.Method == method }
 }
 
-// arrived answers what a server asks.
+// arrived tells of a notification and answers what a server asks.
 func (c *Client) arrived(m Message) {
+	if m.ID == nil && c.o.Notified != nil {
+		c.o.Notified(m)
+	}
 	if m.Method == "" || m.ID == nil {
 		return
 	}

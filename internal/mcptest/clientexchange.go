@@ -196,6 +196,9 @@ func (x *Exchange) Await(fits func(Message) bool) Message {
 	return m
 }
 
+// Expect is Await for other goroutines than the test's own.
+func (x *Exchange) Expect(fits func(Message) bool) (Message, error) { return x.inbox.await(fits) }
+
 // HangUp drops the request's connection.
 func (x *Exchange) HangUp() {
 	x.hangUp()
@@ -206,4 +209,42 @@ func (x *Exchange) HangUp() {
 func (x *Exchange) Cancel(reason string) {
 	x.c.t.Helper()
 	x.c.Notify("notifications/cancelled", fmt.Sprintf(`{"requestId":%s,"reason":%q}`, x.id, reason))
+}
+
+// Batch sends an array of requests, which only 2025-03-26 has. It returns the responses, and what came
+// before them.
+func (c *Client) Batch(body string) (responses, before []Message, err error) {
+	r, err := c.roundTrip(c.ctx, http.MethodPost, []byte(body), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Body.Close()
+	last, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		for _, data := range dataLines(last) {
+			if last = data; data[0] == '[' {
+				continue
+			}
+			m, err := parseMessage(data)
+			if err != nil {
+				return nil, nil, err
+			}
+			before = append(before, m)
+			c.arrived(m)
+		}
+	}
+	for element := range wire.Elements(last) {
+		m, err := parseMessage(element)
+		if err != nil {
+			return nil, nil, err
+		}
+		responses = append(responses, m)
+	}
+	if responses == nil {
+		err = fmt.Errorf("a batch is answered with status %d: %.300s", r.StatusCode, last)
+	}
+	return responses, before, err
 }

@@ -133,3 +133,13 @@ func rawOf(messages []Message) string {
 	}
 	return strings.Join(all, " ")
 }
+
+// dataLines are the events of a whole stream that have data.
+func dataLines(stream []byte) (data [][]byte) {
+	for line := range bytes.Lines(stream) {
+		if text, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:")); ok && len(bytes.TrimSpace(text)) > 0 {
+			data = append(data, bytes.TrimSpace(text))
+		}
+	}
+	return data
+}

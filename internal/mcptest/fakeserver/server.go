@@ -35,6 +35,8 @@ type server struct {
 	extra       struct{ prompts, resources []string }
 	subscribed  map[string]bool
 	logLevel    string
+	runs        map[string]int  // calls of "steps" by their nonces
+	ended       map[string]bool // those that have ended
 }
 
 // errCancelled is the cause of a handler's context that the client cancelled.
@@ -44,7 +46,7 @@ func newServer(o *options) *server {
 	s := &server{
 		o: o, out: &output{o: o}, in: bufio.NewReaderSize(os.Stdin, 1<<16),
 		inflight: map[string]context.CancelCauseFunc{}, asks: map[string]chan *message{},
-		removed: map[string]bool{}, subscribed: map[string]bool{},
+		removed: map[string]bool{}, subscribed: map[string]bool{}, runs: map[string]int{}, ended: map[string]bool{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	return s
@@ -87,6 +89,7 @@ func (s *server) handleLine(line string) {
 	if len(s.received) < keepLines {
 		s.received = append(s.received, m)
 	}
+	s.countRun(m)
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	if s.o.silent {
@@ -153,7 +156,7 @@ func (s *server) startRequest(m *message) {
 	s.mu.Lock()
 	s.inflight[m.key()] = stop
 	s.mu.Unlock()
-	if s.o.serial || m.Method == "initialize" || s.eatsInput(m) {
+	if s.o.serial || m.Method == "initialize" || m.Method == "ping" || s.eatsInput(m) {
 		s.request(ctx, m)
 		return
 	}
@@ -205,17 +208,22 @@ func (s *server) route(ctx context.Context, m *message) (result, failure string)
 	return "", rpcError(-32601, "method not found: "+m.Method)
 }
 
-// ask sends a request to the client and returns its answer as {"result":…} or {"error":…}.
+// ask sends a request to the client and returns its answer as {"result":…} or {"error":…}. A call that
+// the client has cancelled asks nothing.
 func (s *server) ask(ctx context.Context, id, method, params string) string {
 	ch := make(chan *message, 1)
 	s.mu.Lock()
+	if context.Cause(ctx) == errCancelled {
+		s.mu.Unlock()
+		return `{"error":"cancelled"}`
+	}
 	if id == "" {
 		s.nextAsk++
 		id = fmt.Sprint(s.nextAsk)
 	}
 	s.asks[id] = ch
-	s.mu.Unlock()
 	s.out.request(id, method, params)
+	s.mu.Unlock()
 	select {
 	case m := <-ch:
 		if m.Error != nil {

@@ -30,7 +30,8 @@ type call struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 	Meta      struct {
-		Token json.RawMessage `json:"progressToken"`
+		Token        json.RawMessage            `json:"progressToken"`
+		Capabilities map[string]json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
 	} `json:"_meta"`
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 	RequestState   string                     `json:"requestState"`

@@ -38,6 +38,9 @@ func builtins() []tool {
 		schemaTool("cancelled", "Returns the params of each cancellation seen, once there are at least wait.", `{"wait":{"type":"integer"}}`, cancelled),
 		schemaTool("received", "Returns the lines received, of one method if given, once there are at least wait.",
 			`{"method":{"type":"string"},"wait":{"type":"integer"}}`, received),
+		schemaTool("steps", "Does its steps in order: progress, sleep, ask, withdraw, hang; returns the client's answers.",
+			`{"nonce":{"type":"string"},"steps":{"type":"array"}}`, steps),
+		schemaTool("runs", "Says how often the steps of a nonce were called, where so asked once they have ended.", `{"of":{"type":"string"},"ended":{"type":"boolean"}}`, runsOf),
 		schemaTool("log", "Sends n log messages.", `{"level":{"type":"string"},"data":{},"n":{"type":"integer"}}`, logTool),
 		plainTool("noise", "Prints junk to stdout, then answers.", noise),
 		plainTool("odd_notification", "Sends notifications of unknown methods, then answers.", func(_ context.Context, s *server, _ *call) (string, string) {
