@@ -11,21 +11,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
-
-// outcome is what a client says about one capability. OK is nil where the client has no API for it.
-type outcome struct {
-	Capability string `json:"capability"`
-	OK         *bool  `json:"ok"`
-	Detail     string `json:"detail"`
-}
-
-// stepLimit bounds each capability of a client.
-const stepLimit = 30 * time.Second
 
 // goClient is the Go SDK's client.
 type goClient struct {
@@ -44,38 +33,25 @@ func runGoClient(ctx context.Context, url, token, version string, capabilities [
 		version: version, progress: make(chan float64, 100), logged: make(chan any, 100),
 		updated: make(chan string, 100), toolsSeen: make(chan struct{}, 100),
 	}
-	var outcomes []outcome
 	detail, err := c.connect(ctx, url, token)
-	if err == nil {
-		defer c.s.Close()
+	if err != nil {
+		return runSteps(ctx, capabilities, func(string) map[string]action { return broken(capabilities, err) })
 	}
-	steps := map[string]func(context.Context) (string, error){
-		"connect": func(context.Context) (string, error) { return detail, nil },
-		"list":    c.list, "call": c.call, "error": c.errors, "progress": c.progresses, "cancel": c.cancel,
-		"prompts": c.prompts, "resources": c.resources, "templates": c.templates, "completion": c.completion,
-		"subscription": c.subscription, "logging": c.logging, "list_changed": c.listChanged,
-		"sampling": c.ask("ask_sampling", "hi from the client"), "elicitation": c.ask("ask_elicitation", "Ada"),
-		"roots": c.ask("ask_roots", "file:///client"),
-	}
-	for _, name := range capabilities {
-		o := outcome{Capability: name, OK: new(bool)}
-		switch step := steps[name]; {
-		case err != nil:
-			o.Detail = err.Error()
-		case step == nil:
-			o.OK, o.Detail = nil, "no API"
-		default:
-			sctx, cancel := context.WithTimeout(ctx, stepLimit)
-			d, stepErr := step(sctx)
-			cancel()
-			*o.OK, o.Detail = stepErr == nil, d
-			if stepErr != nil {
-				o.Detail = stepErr.Error()
-			}
+	defer c.s.Close()
+	return runSteps(ctx, capabilities, func(argument string) map[string]action {
+		return map[string]action{
+			"connect": func(context.Context) (string, error) { return detail, nil },
+			"list":    c.list, "call": c.call, "error": c.errors, "progress": c.progresses, "cancel": c.cancel,
+			"prompts": c.prompts, "resources": c.resources, "templates": c.templates, "completion": c.completion,
+			"subscription": c.subscription, "logging": c.logging, "list_changed": c.listChanged,
+			"sampling": c.ask("ask_sampling", "hi from the client"), "elicitation": c.ask("ask_elicitation", "Ada"),
+			"roots":        c.ask("ask_roots", "file:///client"),
+			"prompt_names": c.promptNames, "uris": c.uris, "template_uris": c.templateURIs,
+			"tool": func(ctx context.Context) (string, error) { return c.tool(ctx, argument, map[string]any{}) },
+			"get":  func(ctx context.Context) (string, error) { return c.get(ctx, argument, nil) },
+			"read": func(ctx context.Context) (string, error) { return c.read(ctx, argument) },
 		}
-		outcomes = append(outcomes, o)
-	}
-	return outcomes
+	})
 }
 
 // bearer adds the token to each request.
@@ -115,11 +91,7 @@ func (c *goClient) connect(ctx context.Context, url, token string) (string, erro
 
 func (c *goClient) list(ctx context.Context) (string, error) {
 	names, err := c.names(ctx)
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(names)
-	return string(text), err
+	return sorted(names, err)
 }
 
 func (c *goClient) names(ctx context.Context) ([]string, error) {
@@ -186,7 +158,7 @@ func (c *goClient) progresses(ctx context.Context) (string, error) {
 }
 
 // receive waits for a value of a handler.
-func receive[T any](ctx context.Context, ch chan T) (T, error) {
+func receive[T any](ctx context.Context, ch <-chan T) (T, error) {
 	select {
 	case v := <-ch:
 		return v, nil
@@ -229,57 +201,80 @@ func (c *goClient) cancellations(ctx context.Context, wait int) (seen []json.Raw
 	return seen, json.Unmarshal([]byte(text), &seen)
 }
 
-func (c *goClient) prompts(ctx context.Context) (string, error) {
+func (c *goClient) promptNames(ctx context.Context) (string, error) {
 	l, err := c.s.ListPrompts(ctx, nil)
 	if err != nil {
 		return "", err
 	}
-	if !slices.ContainsFunc(l.Prompts, func(p *mcp.Prompt) bool { return p.Name == "greet" }) {
-		return "", errors.New("no prompt greet")
+	var names []string
+	for _, p := range l.Prompts {
+		names = append(names, p.Name)
 	}
-	p, err := c.s.GetPrompt(ctx, &mcp.GetPromptParams{Name: "greet", Arguments: map[string]string{"name": "Ada"}})
+	return sorted(names, nil)
+}
+
+func (c *goClient) get(ctx context.Context, name string, args map[string]string) (string, error) {
+	p, err := c.s.GetPrompt(ctx, &mcp.GetPromptParams{Name: name, Arguments: args})
 	if err != nil {
 		return "", err
 	}
-	return want(p.Messages[0].Content.(*mcp.TextContent).Text, "Greet Ada.")
+	return p.Messages[0].Content.(*mcp.TextContent).Text, nil
 }
 
-// want is got, or an error where it is something else.
-func want(got, want string) (string, error) {
-	if got != want {
-		return "", fmt.Errorf("got %q", got)
+func (c *goClient) prompts(ctx context.Context) (string, error) {
+	if err := listed(ctx, c.promptNames, "greet"); err != nil {
+		return "", err
 	}
-	return got, nil
+	text, err := c.get(ctx, "greet", map[string]string{"name": "Ada"})
+	return want(text, "Greet Ada.", err)
 }
 
-func (c *goClient) resources(ctx context.Context) (string, error) {
+func (c *goClient) uris(ctx context.Context) (string, error) {
 	l, err := c.s.ListResources(ctx, nil)
 	if err != nil {
 		return "", err
 	}
-	if !slices.ContainsFunc(l.Resources, func(r *mcp.Resource) bool { return r.URI == "fake://text/1" }) {
-		return "", errors.New("no resource fake://text/1")
+	var uris []string
+	for _, r := range l.Resources {
+		uris = append(uris, r.URI)
 	}
-	r, err := c.s.ReadResource(ctx, &mcp.ReadResourceParams{URI: "fake://text/1"})
+	return sorted(uris, nil)
+}
+
+func (c *goClient) read(ctx context.Context, uri string) (string, error) {
+	r, err := c.s.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
 	if err != nil {
 		return "", err
 	}
-	return want(r.Contents[0].Text, "fake: text/1")
+	return r.Contents[0].Text, nil
 }
 
-func (c *goClient) templates(ctx context.Context) (string, error) {
+func (c *goClient) resources(ctx context.Context) (string, error) {
+	if err := listed(ctx, c.uris, "fake://text/1"); err != nil {
+		return "", err
+	}
+	text, err := c.read(ctx, "fake://text/1")
+	return want(text, "fake: text/1", err)
+}
+
+func (c *goClient) templateURIs(ctx context.Context) (string, error) {
 	l, err := c.s.ListResourceTemplates(ctx, nil)
 	if err != nil {
 		return "", err
 	}
-	if !slices.ContainsFunc(l.ResourceTemplates, func(r *mcp.ResourceTemplate) bool { return r.URITemplate == "fake://item/{id}" }) {
-		return "", errors.New("no template fake://item/{id}")
+	var uris []string
+	for _, r := range l.ResourceTemplates {
+		uris = append(uris, r.URITemplate)
 	}
-	r, err := c.s.ReadResource(ctx, &mcp.ReadResourceParams{URI: "fake://item/7"})
-	if err != nil {
+	return sorted(uris, nil)
+}
+
+func (c *goClient) templates(ctx context.Context) (string, error) {
+	if err := listed(ctx, c.templateURIs, "fake://item/{id}"); err != nil {
 		return "", err
 	}
-	return want(r.Contents[0].Text, "fake: item/7")
+	text, err := c.read(ctx, "fake://item/7")
+	return want(text, "fake: item/7", err)
 }
 
 func (c *goClient) completion(ctx context.Context) (string, error) {
@@ -288,7 +283,7 @@ func (c *goClient) completion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return want(strings.Join(r.Completion.Values, ","), "alan,alice")
+	return want(strings.Join(r.Completion.Values, ","), "alan,alice", nil)
 }
 
 func (c *goClient) subscription(ctx context.Context) (string, error) {

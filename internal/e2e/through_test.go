@@ -20,19 +20,19 @@ import (
 // TestClientsThroughTheGateway runs every client against a gateway of its own, since what a server
 // asks is told apart by sessions, and wants from all of them every capability and the same tools.
 func TestClientsThroughTheGateway(t *testing.T) {
-	lists := make([]string, len(clients()))
+	lists, table := make([]string, len(clients())), make([][]outcome, len(clients()))
 	t.Run("clients", func(t *testing.T) {
 		for i, c := range clients() {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				g := newPlace(t).start(t, mcptest.Config(t, map[string][]string{"fake": {"-page=7"}}))
-				details := passed(t, c.name, c.run(t, g.url, testToken, capabilities), capabilities)
-				lists[i] = details["list"]
-				t.Logf("%s: revision %s", c.name, details["connect"])
+				table[i] = c.run(t, g.url, testToken, capabilities)
+				lists[i] = passed(t, c, table[i], capabilities)["list"]
 			})
 		}
 	})
 	sameTools(t, lists)
+	writeTable(t, table)
 }
 
 // sameTools fails unless all lists that were made hold the same names. It returns them.
@@ -116,7 +116,7 @@ func TestD1_CatalogueServers(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				steps := []string{"connect", "list"}
-				lists[i] = passed(t, c.name, c.run(t, g.url, testToken, steps), steps)["list"]
+				lists[i] = passed(t, c, c.run(t, g.url, testToken, steps), steps)["list"]
 			})
 		}
 	})
