@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -55,61 +56,102 @@ func (w *writer) fail(err error) {
 // lineBuffers are for messages of ordinary size.
 var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// request writes a request. params may be anything that is JSON; line ends in it become spaces.
+// largeParams is the size from which params are written from where they lie.
+const largeParams = 64 << 10
+
+// request writes a request. params may be anything that is JSON; line ends in it become spaces, and
+// large ones may not be changed any more.
 func (w *writer) request(id int64, method string, params []byte) error {
-	if len(params) > 64<<10 {
-		out := wire.Request(id, method, params)
-		return w.write(append(wire.Flatten(out), '\n'), false)
-	}
 	pooled := lineBuffers.Get().(*[]byte)
 	defer lineBuffers.Put(pooled)
 	out := append((*pooled)[:0], `{"jsonrpc":"2.0","id":`...)
 	out = append(strconv.AppendInt(out, id, 10), `,"method":`...)
 	out = wire.AppendQuote(out, method)
 	if params != nil {
-		out = append(append(out, `,"params":`...), params...)
+		out = append(out, `,"params":`...)
 	}
-	out = append(wire.Flatten(append(out, '}')), '\n')
+	if len(params) > largeParams {
+		return w.write(bytes.Clone(out), wire.Flatten(params), []byte("}\n"))
+	}
+	out = append(wire.Flatten(append(append(out, params...), '}')), '\n')
 	*pooled = out
-	return w.write(out, true)
+	return w.borrow(out)
 }
 
 // send writes a message of which it may keep the bytes.
 func (w *writer) send(message []byte) error {
-	return w.write(append(wire.Flatten(message), '\n'), false)
+	return w.write(append(wire.Flatten(message), '\n'))
 }
 
-// write takes a line with its end. What it cannot write at once it queues, as a copy where the bytes
-// are borrowed.
-func (w *writer) write(line []byte, borrowed bool) error {
+// borrow writes a line whose bytes are the caller's again afterwards.
+func (w *writer) borrow(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.room(len(line)); err != nil {
+		return err
+	}
+	rest, err := w.now(line)
+	if len(rest) > 0 {
+		w.later(bytes.Clone(rest))
+	}
+	return err
+}
+
+// write takes a line with its end, in pieces. What it cannot write at once it queues.
+func (w *writer) write(pieces ...[]byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size := 0
+	for _, piece := range pieces {
+		size += len(piece)
+	}
+	if err := w.room(size); err != nil {
+		return err
+	}
+	for _, piece := range pieces {
+		rest, err := w.now(piece)
+		if err != nil {
+			return err
+		}
+		if len(rest) > 0 {
+			w.later(rest)
+		}
+	}
+	return nil
+}
+
+// room tells whether a line can be taken. The caller holds mu, as in now and later.
+func (w *writer) room(size int) error {
 	if w.err != nil {
 		return w.err
 	}
-	if !w.busy {
-		n, err := w.try(line)
-		if err != nil {
-			w.fail(err)
-			return w.err
-		}
-		if line = line[n:]; len(line) == 0 {
-			return nil
-		}
-	}
-	if w.busy && w.queued+len(line) > w.limit { // else a part of the line is written already
+	if w.busy && w.queued+size > w.limit {
 		return fmt.Errorf("it does not read its input: %d bytes wait for it already", w.queued)
 	}
-	if borrowed {
-		line = append([]byte(nil), line...)
+	return nil
+}
+
+// now writes what the pipe takes, if nothing waits before it, and returns the rest.
+func (w *writer) now(line []byte) (rest []byte, err error) {
+	if w.busy {
+		return line, nil
 	}
-	w.queue = append(w.queue, line)
-	w.queued += len(line)
+	n, err := w.try(line)
+	if err != nil {
+		w.fail(err)
+		return nil, w.err
+	}
+	return line[n:], nil
+}
+
+// later queues what could not be written at once.
+func (w *writer) later(rest []byte) {
+	w.queue = append(w.queue, rest)
+	w.queued += len(rest)
 	if !w.busy {
 		w.busy = true
 		w.wait.Go(w.flush)
 	}
-	return nil
 }
 
 // try writes what the pipe takes without waiting.
