@@ -136,6 +136,29 @@ func TestB22_SlowRestart(t *testing.T) {
 	}
 }
 
+func TestB16_ManyFirstCallsStartOneProcess(t *testing.T) {
+	g := one(t)
+	var clients []*mcptest.Client
+	for range 10 {
+		clients = append(clients, g.legacy())
+	}
+	g.kill("one")
+	eventually(t, "its end", func() bool { return g.state("one").State != upstream.StateReady })
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			r, err := clients[i%10].Do("tools/call", mcptest.CallParams("whoami", "{}"))
+			if err != nil || r.Text() != "one" {
+				t.Errorf("%s %v", r.Raw, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := len(g.started()); n != 2 {
+		t.Errorf("%d processes were started", n)
+	}
+}
+
 func TestB67_OneHandshake(t *testing.T) {
 	g := one(t)
 	for range 5 { // B17, B51

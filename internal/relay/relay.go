@@ -54,6 +54,7 @@ type Relay struct {
 
 	mu        sync.Mutex // one rebuild of the tables at a time
 	given     *given
+	noted     map[note]bool
 	ready     bool
 	listeners map[*listener]struct{}
 	silent    bool // nobody listens any more, since the gateway is being stopped
@@ -84,7 +85,7 @@ func New(ctx context.Context, members []Member, o Options) *Relay {
 	if o.HeldFor == 0 {
 		o.HeldFor = defaultHeldFor
 	}
-	r := &Relay{o: o, members: map[string]*member{}, given: newGiven(), listeners: map[*listener]struct{}{}}
+	r := &Relay{o: o, members: map[string]*member{}, given: newGiven(), noted: map[note]bool{}, listeners: map[*listener]struct{}{}}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for _, m := range members {
 		r.members[m.Name] = r.newMember(m)
@@ -185,7 +186,18 @@ func (r *Relay) rebuild() {
 		}
 		t, notes := build(listings, r.given)
 		r.tables[e].Store(t)
-		for _, n := range notes {
+		r.log(notes)
+	}
+}
+
+// maxNotes bounds how many notes about listings are remembered so that each is logged once.
+const maxNotes = 10_000
+
+// log writes the notes that have not been written. The caller holds mu.
+func (r *Relay) log(notes []note) {
+	for _, n := range notes {
+		if !r.noted[n] && len(r.noted) < maxNotes {
+			r.noted[n] = true
 			r.o.Log.Info("list changed on the way", telemetry.KeyServer, n.server, "note", n.text)
 		}
 	}
