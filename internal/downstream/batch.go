@@ -61,41 +61,37 @@ func noBatch(version string) *wire.Error {
 	return invalid("invalid request: protocol version %.40s has no batches, send each message by itself", version)
 }
 
-// run takes the messages in their order and answers. Requests are served side by side.
+// run takes the messages in their order and answers. Requests are served side by side, and all of them
+// are in flight before anything else is done, so that ids are compared with those of the whole batch.
 func (b *batch) run(ctx context.Context, session *Session, elements [][]byte) {
 	server := b.x.server
 	b.left = 1 // until all messages are taken
 	answers := false
+	steps := make([]func(), 0, len(elements))
 	var serving sync.WaitGroup
 	for _, element := range elements {
 		m, err := wire.Parse(element)
 		if err == nil && !m.IsRequest() {
-			server.oneWay(ctx, session, m)
+			steps = append(steps, func() { server.oneWay(ctx, session, m) })
 			continue
 		}
 		answers = true
+		b.left++
 		x := server.exchange(nil, m, session, session.Version, anyForm)
 		x.batch = b
-		var e *wire.Error
-		switch {
-		case err != nil:
-			e = wire.AsError(err)
-		case m.Method == "initialize":
-			e = invalid("invalid request: initialize cannot be part of a batch")
-		default:
-			e, _ = session.begin(x)
-		}
-		b.mu.Lock()
-		b.left++
-		b.mu.Unlock()
-		if e != nil {
+		if e := b.begin(x, err); e != nil {
 			b.add(wire.ErrorReply(m.ID, e.Object()))
 			continue
 		}
-		serving.Go(func() {
-			server.serve(ctx, x)
-			b.add(x.reply)
+		steps = append(steps, func() {
+			serving.Go(func() {
+				server.serve(ctx, x)
+				b.add(x.reply)
+			})
 		})
+	}
+	for _, step := range steps {
+		step()
 	}
 	if !answers {
 		b.x.reader.w.WriteHeader(http.StatusAccepted)
@@ -104,6 +100,18 @@ func (b *batch) run(ctx context.Context, session *Session, elements [][]byte) {
 	b.add(nil)
 	_ = b.x.Wait(ctx) // the requests see for themselves how theirs end
 	serving.Wait()
+}
+
+// begin registers a request, unless it was no good to begin with.
+func (b *batch) begin(x *Exchange, parsing error) *wire.Error {
+	switch {
+	case parsing != nil:
+		return wire.AsError(parsing)
+	case x.Msg.Method == "initialize":
+		return invalid("invalid request: initialize cannot be part of a batch")
+	}
+	e, _ := x.Session.begin(x)
+	return e
 }
 
 // add takes one request's response, nil for none; the last one makes the answer.

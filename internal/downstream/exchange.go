@@ -76,7 +76,7 @@ func (x *Exchange) early(i item) bool {
 // Finish gives the response as a server's message whose id is replaced by the client's.
 func (x *Exchange) Finish(m wire.Msg) {
 	head, tail := m.Split()
-	x.respond(item{a: head, b: x.Msg.ID, c: tail, kind: response}, m.Err)
+	x.respond(item{a: head, b: x.Msg.ID, c: tail, borrows: true, kind: response}, m.Err)
 }
 
 // Result gives a result as the response, without copying it.

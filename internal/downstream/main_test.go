@@ -62,7 +62,9 @@ func (f *fake) Closed(s *Session) {
 	}
 }
 
-func (f *fake) Knows(method string) bool { return !strings.HasPrefix(method, "no/") && method != "initialize" }
+func (f *fake) Knows(method string) bool {
+	return !strings.HasPrefix(method, "no/") && method != "initialize"
+}
 
 func (f *fake) ParamHeaders(string) []ParamHeader { return f.headers }
 

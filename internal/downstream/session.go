@@ -138,7 +138,9 @@ func (x *Exchange) rest() (past, bool) {
 	}
 	p.items = make([]item, len(x.items))
 	for n, i := range x.items {
-		i.b = bytes.Clone(i.b) // the id, which would keep the request's whole body
+		if i.borrows {
+			i.b = bytes.Clone(i.b) // it would keep the request's whole body
+		}
 		p.items[n] = i
 		p.size += i.size()
 	}

@@ -9,6 +9,7 @@ import (
 // between the bytes of the server's answer, without copying them.
 type item struct {
 	a, b, c []byte
+	borrows bool // b is a piece of the request
 	kind    kind
 	status  int // of the HTTP answer, where the response comes first; 0 for the usual one
 }

@@ -72,6 +72,9 @@ func parse(raw []byte, server bool) (m Msg, err error) {
 		return m, &Error{Code: CodeInvalidRequest, Message: "invalid request: a message is a JSON object"}
 	}
 	if err := m.envelope(s, server); err != nil {
+		if !isID(m.ID) {
+			m.ID = nil // it cannot be answered to
+		}
 		var own *Error
 		if errors.As(err, &own) {
 			// The rest of the text is still checked: broken JSON is a parse error whatever came first.
@@ -190,12 +193,9 @@ func (m *Msg) readParams(s *scanner) error {
 
 // check refuses what is JSON but no message.
 func (m *Msg) check() error {
-	if m.ID != nil {
-		if kind := Kind(m.ID); kind != '"' && kind != '0' {
-			id := m.ID
-			m.ID = nil
-			return &Error{Code: CodeInvalidRequest, Message: "invalid request: an id is a string or a number, not " + string(clip(id, 40))}
-		}
+	if id := m.ID; id != nil && !isID(id) {
+		m.ID = nil
+		return &Error{Code: CodeInvalidRequest, Message: "invalid request: an id is a string or a number, not " + string(clip(id, 40))}
 	}
 	if m.Method == "" && m.Result == nil && m.Err == nil {
 		return &Error{Code: CodeInvalidRequest, Message: "invalid request: neither a method nor a result"}
@@ -208,8 +208,16 @@ func (m *Msg) check() error {
 	return nil
 }
 
+func isID(v []byte) bool {
+	kind := Kind(v)
+	return kind == '"' || kind == '0'
+}
+
 // ParamsWith returns the message with other params.
 func (m *Msg) ParamsWith(params []byte) []byte {
+	if m.Params == nil {
+		return Edit(m.Raw, Change{Key: "params", Value: params})
+	}
 	out := make([]byte, 0, len(m.Raw)-len(m.Params)+len(params))
 	out = append(out, m.Raw[:m.params.from]...)
 	out = append(out, params...)

@@ -26,6 +26,8 @@ func TestParse(t *testing.T) {
 		{"no version", `{"id":1,"method":"ping"}`, CodeInvalidRequest, "ping", "1"},
 		{"method is no string", `{"jsonrpc":"2.0","id":1,"method":7}`, CodeInvalidRequest, "", "1"},
 		{"array", `[]`, CodeInvalidRequest, "", ""},
+		{"an id that cannot be answered to, and cut", `{"id":{},"":1`, CodeParse, "", ""},
+		{"an id that cannot be answered to, and two", `{"jsonrpc":"2.0","id":null,"id":1,"method":"ping"}`, CodeInvalidRequest, "", ""},
 		{"cut", `{"jsonrpc":"2.0","id":1,"method":"ping"`, CodeParse, "", "1"},
 		{"wrong inside", `{"a":[}}`, CodeParse, "", ""},
 		{"two values", `{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, CodeParse, "", "1"},
@@ -59,6 +61,10 @@ func TestParse_ParamsAreSlices(t *testing.T) {
 	}
 	if got := m.ParamsWith([]byte("{}")); string(got) != `{"jsonrpc":"2.0","id":1,"method":"tools/call","params": {} }` {
 		t.Errorf("got %s", got)
+	}
+	without, err := Parse([]byte(`{"jsonrpc":"2.0","method":"a"}`))
+	if got := without.ParamsWith([]byte("{}")); err != nil || string(got) != `{"jsonrpc":"2.0","method":"a","params":{}}` {
+		t.Errorf("got %s, %v", got, err)
 	}
 	head, tail := m.Split()
 	if string(head)+"1"+string(tail) != string(raw) {
