@@ -69,7 +69,7 @@ func inGo(version string) func(*testing.T, string, string, []string) []outcome {
 func script(interpreter, file string, extra ...string) func(*testing.T, string, string, []string) []outcome {
 	return func(t *testing.T, url, token string, capabilities []string) []outcome {
 		t.Helper()
-		root := mcptest.Root(t)
+		root, interpreter := mcptest.Root(t), interpreter
 		if filepath.Base(interpreter) != interpreter {
 			interpreter = filepath.Join(root, interpreter)
 		}
