@@ -150,13 +150,19 @@ func (s *server) cancel(m *message) {
 	}
 }
 
+// inOrder are the requests that are handled before the next one is read: what they change is seen by
+// the ones after them.
+var inOrder = map[string]bool{
+	"initialize": true, "ping": true, "logging/setLevel": true, "resources/subscribe": true, "resources/unsubscribe": true,
+}
+
 // startRequest handles a request, in a goroutine of its own where order does not matter.
 func (s *server) startRequest(m *message) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	s.mu.Lock()
 	s.inflight[m.key()] = stop
 	s.mu.Unlock()
-	if s.o.serial || m.Method == "initialize" || m.Method == "ping" || s.eatsInput(m) {
+	if s.o.serial || inOrder[m.Method] || s.eatsInput(m) {
 		s.request(ctx, m)
 		return
 	}
