@@ -205,6 +205,7 @@ func TestA5_StartFaults(t *testing.T) {
 	g := newRig(t, map[string]server{
 		"good": flags(), "gone": flags("-exit-before-ready=4", "-stderr=no key"), "mute": flags("-silent"),
 		"late": {flags: []string{"-start-delay=1h"}, options: catalog.Options{StartTimeout: 200 * time.Millisecond}},
+		"twin": {flags: []string{"-exit-before-ready=5"}, options: bothOption},
 		"poor": flags(`-answer=tools/list={"jsonrpc":"2.0","id":$ID,"error":{"code":-32000,"message":"no tools today"}}`),
 	}, rigOptions{})
 	// The budget ends when those that can start or fail by themselves have done so.
@@ -215,7 +216,7 @@ func TestA5_StartFaults(t *testing.T) {
 			return g.state(name).State == upstream.StateReady || g.state(name).LastErr != nil
 		}
 		eventually(t, "all but one are settled", func() bool {
-			return settled("good") && settled("gone") && settled("late") && settled("poor")
+			return settled("good") && settled("gone") && settled("late") && settled("poor") && settled("twin")
 		})
 		end(errors.New("the start-up limit of 1h has passed"))
 	})
@@ -232,6 +233,7 @@ func TestA5_StartFaults(t *testing.T) {
 		`late handshake_timeout [] no answer to initialize: the start limit of 200ms has passed`,
 		`mute handshake_timeout [] no answer to initialize: the start-up limit of 1h has passed`,
 		`poor handshake_invalid [] tools/list: the server answered with error -32000: no tools today`,
+		`twin exited_before_ready [] <nil>`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -320,6 +320,39 @@ func TestResourcesMerged(t *testing.T) {
 	equal(t, "the first server's result is untouched", string(g.legacy().Call("a_content", "{}").Result), payload.ContentResult)
 }
 
+// A URI that nobody lists is tried at each server with resources.
+func TestUnlistedResources(t *testing.T) {
+	t.Run("the first one that has it answers", func(t *testing.T) {
+		g := start(t, map[string]server{
+			"a": flags(`-answer=resources/read={"jsonrpc":"2.0","id":$ID,"error":{"code":-32002,"message":"not here"}}`),
+			"b": flags(), "c": flags("-only=tools", "-exit-on-unknown-request")})
+		bothEras(t, g, func(t *testing.T, c *mcptest.Client) {
+			contains(t, string(c.Result("resources/read", `{"uri":"fake://unlisted","x":12345678901234567890}`)), `"text":"b: unlisted"`, `"uri":"fake://unlisted"`)
+			code, _ := errorOf(t, c.Request("resources/read", `{"uri":"http://x"}`))
+			if code != wire.CodeNotFound && code != wire.CodeInvalidParams {
+				t.Errorf("code %d", code)
+			}
+		})
+	})
+	t.Run("a server that does not answer holds up its client only", func(t *testing.T) {
+		g := start(t, map[string]server{"a": flags(`-answer=resources/read={"jsonrpc":"2.0","method":"x/read"}`), "b": flags("-prefix=b_")})
+		c := g.legacy()
+		c.Listen()
+		x := c.Begin("resources/read", `{"uri":"fake://unlisted"}`)
+		c.Await(mcptest.IsMethod("x/read"))
+		x.Cancel("")
+		if r, err := x.Wait(); err == nil {
+			t.Errorf("a cancelled request was answered %s", r.Raw)
+		}
+		c.Call("cancelled", `{"wait":1}`)
+	})
+	t.Run("nobody has resources", func(t *testing.T) {
+		c := one(t, "-only=tools").legacy()
+		refused(t, c.Request("resources/read", `{"uri":"fake://x"}`), wire.CodeNotFound, "no server has resources")
+		refused(t, c.Request("resources/read", `{}`), wire.CodeInvalidParams, "uri")
+	})
+}
+
 func TestExposeToolsOnly(t *testing.T) {
 	g := start(t, map[string]server{"one": flags()}, rigOptions{relay: relay.Options{ToolsOnly: true}})
 	bothEras(t, g, func(t *testing.T, c *mcptest.Client) {

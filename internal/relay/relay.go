@@ -1,9 +1,7 @@
-// Package relay makes one MCP server of many: it merges their lists into a routing table, brings
-// each request to its server and each answer back, and delivers what servers say by themselves. It
-// bridges the protocol's two eras: sessions up to 2025-11-25, single requests from 2026-07-28 on.
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,14 +142,21 @@ func (r *Relay) Start(ctx context.Context) []*fault.Fault {
 	})
 	starts.Wait()
 	if len(faults) > 0 {
-		slices.SortFunc(faults, func(a, b *fault.Fault) int { return strings.Compare(a.Server, b.Server) })
-		return faults
+		return distinct(faults)
 	}
 	r.mu.Lock()
 	r.ready = true
 	r.mu.Unlock()
 	r.rebuild()
 	return nil
+}
+
+// distinct sorts the faults by server. A server with a process for each era fails in both for one cause.
+func distinct(faults []*fault.Fault) []*fault.Fault {
+	slices.SortFunc(faults, func(a, b *fault.Fault) int {
+		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(string(a.Cause), string(b.Cause)))
+	})
+	return slices.CompactFunc(faults, func(a, b *fault.Fault) bool { return a.Server == b.Server && a.Cause == b.Cause })
 }
 
 // Close ends every server and waits until all processes are gone, which ctx hurries.
