@@ -51,15 +51,15 @@ func FuzzServerLines(f *testing.F) {
 	defer out.Close()
 	f.Fuzz(func(t *testing.T, output []byte) {
 		c := &stdio{o: StdioOptions{Server: "fuzz", Handler: quietHandler{}, Log: slog.New(slog.DiscardHandler), Limit: 4096, Noise: func(string) {}},
-			out: newWriter(out, 1<<10), pending: map[int64]*call{}, tokens: map[string]*call{}}
+			out: newWriter(out, 1<<10)}
 		c.out.busy = true // answers are queued and never written
 		var sinks []*countingSink
 		for id := int64(1); id <= 3; id++ {
 			s := &countingSink{t: t}
 			sinks = append(sinks, s)
-			k := &call{c: c, id: id, sink: s, token: []byte(`"t"`)}
-			c.pending[id] = k
-			c.claim(k)
+			if k, err := c.calls.add(c, s, []byte(`"t"`), true); err != nil || k.id != id {
+				t.Fatal(k, err)
+			}
 		}
 		text := string(output) + "\n{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n"
 		lines := wire.NewLineReader(strings.NewReader(text), c.o.Limit)

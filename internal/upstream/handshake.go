@@ -23,6 +23,15 @@ var errInvalid = errors.New("invalid handshake")
 
 // initialize opens a connection of the revisions before 2026-07-28.
 func initialize(ctx context.Context, c Conn, id Identity) (Hello, error) {
+	h, err := greet(ctx, c, id)
+	if err != nil {
+		return h, err
+	}
+	return h, c.Notify("notifications/initialized", nil)
+}
+
+// greet agrees on a revision; notifications/initialized comes next.
+func greet(ctx context.Context, c Conn, id Identity) (Hello, error) {
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, Legacy, id.Capabilities, id.ClientInfo)
 	result, err := Ask(ctx, c, "initialize", params)
 	if err != nil {
@@ -37,7 +46,7 @@ func initialize(ctx context.Context, c Conn, id Identity) (Hello, error) {
 		return h, fmt.Errorf("%w: it wants protocol version %s; known are %v", errInvalid, wire.Get(result, "protocolVersion"), versions)
 	}
 	h.Version = version
-	return h, c.Notify("notifications/initialized", nil)
+	return h, nil
 }
 
 // discover opens a connection of 2026-07-28, where nothing is agreed on beyond what the server says

@@ -3,14 +3,12 @@ package upstream
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"regexp"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,27 +51,12 @@ type stdio struct {
 	count int64 // messages read, by the reading goroutine
 
 	closing atomic.Bool // the process is being ended, and may take its time
-
-	mu      sync.Mutex
-	pending map[int64]*call
-	tokens  map[string]*call
-	next    int64
-	gone    bool
-}
-
-// call is one request in flight.
-type call struct {
-	c     *stdio
-	id    int64
-	sink  Sink
-	token []byte // as the client wrote it, nil for none
-	given []byte // the token that the server was given instead, nil for the client's
-	key   string // under which it stands in tokens
+	calls   calls
 }
 
 // newStdio takes over a started process and begins to read from it.
 func newStdio(ctx context.Context, p Process, o StdioOptions) *stdio {
-	c := &stdio{o: o, p: p, done: make(chan struct{}), pending: map[int64]*call{}}
+	c := &stdio{o: o, p: p, done: make(chan struct{})}
 	c.out = newWriter(p.Stdin(), maxQueued)
 	go c.read(context.WithoutCancel(ctx))
 	return c
@@ -99,25 +82,13 @@ func (c *stdio) Hello() Hello {
 
 // Begin implements Conn.
 func (c *stdio) Begin(r Request, sink Sink) (Call, error) {
-	k := &call{c: c, sink: sink, token: r.Token}
-	c.mu.Lock()
-	if c.gone {
-		c.mu.Unlock()
-		return nil, ErrGone
+	k, err := c.calls.add(c, sink, r.Token, true)
+	if err != nil {
+		return nil, err
 	}
-	c.next++
-	k.id = c.next
-	c.pending[k.id] = k
-	if r.Token != nil {
-		c.claim(k)
-	}
-	c.mu.Unlock()
-	if k.given != nil {
-		meta := wire.Edit(wire.Get(r.Params, "_meta"), wire.Change{Key: "progressToken", Value: k.given})
-		r.Params = wire.Edit(r.Params, wire.Change{Key: "_meta", Value: meta})
-	}
-	if err := c.out.request(k.id, r.Method, r.Params); err != nil {
-		if !c.forget(k) {
+	k.lingers = c.hello.Load() != nil // else it is the handshake's
+	if err := c.out.request(k.id, r.Method, k.params(r.Params)); err != nil {
+		if !k.forget() {
 			return k, nil // it has been answered, with the connection's error
 		}
 		if errors.Is(err, errClosed) {
@@ -128,55 +99,41 @@ func (c *stdio) Begin(r Request, sink Sink) (Call, error) {
 	return k, nil
 }
 
-// claim registers the call's progress token, or one of our own where that is taken.
-func (c *stdio) claim(k *call) {
-	if c.tokens == nil {
-		c.tokens = map[string]*call{}
-	}
-	k.key = tokenKey(k.token)
-	for c.tokens[k.key] != nil {
-		k.given = wire.Quote("mcp-gateway-" + strconv.FormatInt(k.id, 10) + "-" + rand.Text()[:8])
-		k.key = tokenKey(k.given)
-	}
-	c.tokens[k.key] = k
-}
+// lingerFor is how long a cancelled call may linger whose server answers nothing.
+const lingerFor = time.Minute
 
-// tokenKey makes equal tokens equal, however they are written. Strings begin with a quote, which no
-// number does.
-func tokenKey(token []byte) string {
-	if s, ok := wire.String(token); ok {
-		return `"` + s
-	}
-	return string(token)
-}
-
-// forget takes the call out; false where it was not there any more.
-func (c *stdio) forget(k *call) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.drop(k)
-}
-
-func (c *stdio) drop(k *call) bool {
-	if _, ok := c.pending[k.id]; !ok {
-		return false
-	}
-	delete(c.pending, k.id)
-	if k.token != nil {
-		delete(c.tokens, k.key)
-	}
-	return true
-}
-
-// Cancel implements Call.
-func (k *call) Cancel(params []byte) {
-	if !k.c.forget(k) {
+// cancelled implements canceller. A ping behind the notification tells when the server has read it: until
+// then, what it asks may be for the cancelled call. A server that is gone needs neither.
+func (c *stdio) cancelled(k *call, params []byte) {
+	note := append(wire.Flatten(wire.Notification("notifications/cancelled", k.cancellation(params))), '\n')
+	if !k.lingers {
+		_ = c.out.write(note)
 		return
 	}
-	params = wire.Edit(params, wire.Change{Key: "requestId", Value: strconv.AppendInt(nil, k.id, 10)})
-	// A server that is gone needs no cancellation.
-	_ = k.c.Notify("notifications/cancelled", params)
+	ping, err := c.calls.add(c, acknowledged{k}, nil, false)
+	if err != nil {
+		return
+	}
+	time.AfterFunc(lingerFor, func() {
+		k.settle()
+		ping.forget()
+	})
+	if c.Hello().Version == Modern { // which has no ping, nor requests of servers
+		ping.forget()
+		k.heard()
+		_ = c.out.write(note)
+		return
+	}
+	if c.out.write(note, append(wire.Request(ping.id, "ping", nil), '\n')) != nil {
+		ping.forget()
+	}
 }
+
+// acknowledged is the sink of the ping behind a cancellation.
+type acknowledged struct{ k *call }
+
+func (a acknowledged) Progress(wire.Msg)    {}
+func (a acknowledged) Done(wire.Msg, error) { a.k.heard() }
 
 func (c *stdio) Notify(method string, params []byte) error {
 	return c.out.send(wire.Notification(method, params))
@@ -184,15 +141,7 @@ func (c *stdio) Notify(method string, params []byte) error {
 
 func (c *stdio) Answer(response []byte) error { return c.out.send(response) }
 
-func (c *stdio) InFlight() []Sink {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sinks := make([]Sink, 0, len(c.pending))
-	for _, k := range c.pending {
-		sinks = append(sinks, k.sink)
-	}
-	return sinks
-}
+func (c *stdio) InFlight() []Sink { return c.calls.sinks() }
 
 // Close implements Conn.
 func (c *stdio) Close(ctx context.Context) {
@@ -266,11 +215,7 @@ func (c *stdio) finish(ctx context.Context, reason error) {
 	case alive && errors.Is(reason, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("%w input", errLivedOn)
 	}
-	c.mu.Lock()
-	c.gone = true
-	lost := c.pending
-	c.pending, c.tokens = nil, nil
-	c.mu.Unlock()
+	lost := c.calls.end()
 	c.err = err
 	close(c.done)
 	for _, k := range lost {
@@ -347,7 +292,7 @@ func (c *stdio) skip(line wire.Line) {
 func (c *stdio) tooLong(line wire.Line) {
 	c.noise.Add(1)
 	c.o.Log.Warn("message over the limit dropped", telemetry.KeyServer, c.o.Server, telemetry.KeyBytes, line.Size, telemetry.KeyLimit, c.o.Limit)
-	if k := c.take(cutID(line)); k != nil {
+	if k := c.calls.take(cutID(line)); k != nil {
 		k.sink.Done(wire.Msg{}, &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("server %q answered with %d bytes, over the limit of %d bytes for one message", c.o.Server, line.Size, c.o.Limit)})
 	}
 }
@@ -376,7 +321,7 @@ func (c *stdio) message(m wire.Msg) {
 	case m.ID != nil:
 		c.o.Handler.Asked(c, m)
 	case m.Method == "notifications/progress":
-		c.progress(m)
+		c.calls.progress(m)
 	default:
 		c.o.Handler.Notified(c, m)
 	}
@@ -389,44 +334,7 @@ func (c *stdio) answer(response []byte) {
 }
 
 func (c *stdio) response(m wire.Msg) {
-	if k := c.take(m.ID); k != nil { // else it is late, or the second one, or to nothing we asked
+	if k := c.calls.take(m.ID); k != nil { // else it is late, or the second one, or to nothing we asked
 		k.sink.Done(m, nil)
 	}
-}
-
-// take takes out the call with the id as a server writes it: some make a string of it, or a float.
-func (c *stdio) take(written []byte) *call {
-	text := string(bytes.Trim(written, `"`))
-	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		f, err := strconv.ParseFloat(text, 64)
-		if id = int64(f); err != nil || float64(id) != f {
-			return nil
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := c.pending[id]
-	if k != nil {
-		c.drop(k)
-	}
-	return k
-}
-
-func (c *stdio) progress(m wire.Msg) {
-	token := wire.Get(m.Params, "progressToken")
-	if token == nil {
-		return
-	}
-	c.mu.Lock()
-	k := c.tokens[tokenKey(token)]
-	c.mu.Unlock()
-	if k == nil {
-		return
-	}
-	if k.given != nil {
-		m.Raw = m.ParamsWith(wire.Edit(m.Params, wire.Change{Key: "progressToken", Value: k.token}))
-		m, _ = wire.ParseServer(m.Raw)
-	}
-	k.sink.Progress(m)
 }

@@ -34,8 +34,9 @@ type Sink interface {
 	Done(m wire.Msg, err error)
 }
 
-// Handler receives what a server says by itself. It is called in the connection's reading goroutine
-// and must not block.
+// Handler receives what a server says by itself. It is called in a reading goroutine of the connection,
+// of which there may be several by HTTP, and must not block. Where a message came on a call's own stream,
+// the InFlight of the connection given lists that call alone.
 type Handler interface {
 	// Notified gets every notification but progress.
 	Notified(c Conn, m wire.Msg)
@@ -78,6 +79,9 @@ type Hello struct {
 	ServerInfo   []byte
 	Instructions string
 	Raw          []byte // the whole result
+	// Stateless tells that the server keeps nothing of one request for the next, so that clients can
+	// share the connection.
+	Stateless bool
 }
 
 // Can tells whether the server has declared a capability.
