@@ -61,6 +61,7 @@ type Options struct {
 	CallTimeout  time.Duration // 0 means none
 	StartTimeout time.Duration // 0 means the start-up budget
 	Isolated     bool          // a process for each session
+	NoCancel     bool          // the server is not told that a call is cancelled
 	Prefix       string        // put before each exposed name: "" (the default) means none
 	Protocol     string        // "legacy" (the default of a process), "modern" or "both"; empty: a remote server is asked
 	User         string        // run as this user; empty means as the gateway

@@ -241,9 +241,9 @@ func TestB70_AClientsFileWorksAsItIs(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for text, want := range map[string]catalog.Options{
-		`{"tools": {"allow": ["get_*", "x"], "deny": ["[a-c]?"]}, "callTimeout": "1m30s", "startTimeout": 2.5, "isolated": true, "prefix": "t.", "protocol": "both", "user": "nobody"}`: {
+		`{"tools": {"allow": ["get_*", "x"], "deny": ["[a-c]?"]}, "callTimeout": "1m30s", "startTimeout": 2.5, "isolated": true, "noCancel": true, "prefix": "t.", "protocol": "both", "user": "nobody"}`: {
 			Allow: []string{"get_*", "x"}, Deny: []string{"[a-c]?"}, CallTimeout: 90 * time.Second, StartTimeout: 2500 * time.Millisecond,
-			Isolated: true, Prefix: "t.", Protocol: "both", User: "nobody"},
+			Isolated: true, NoCancel: true, Prefix: "t.", Protocol: "both", User: "nobody"},
 		`{"tools": {"allow": null, "deny": []}, "callTimeout": 0, "user": null, "prefix": ""}`: {Protocol: "legacy"},
 		`null`: {Protocol: "legacy"},
 	} {

@@ -18,7 +18,7 @@ import (
 const reserved = "gateway"
 
 var (
-	optionNames = []string{"tools", "callTimeout", "startTimeout", "isolated", "prefix", "protocol", "user"}
+	optionNames = []string{"tools", "callTimeout", "startTimeout", "isolated", "noCancel", "prefix", "protocol", "user"}
 	filterNames = []string{"allow", "deny"}
 	protocols   = []string{"legacy", "modern", "both"}
 )
@@ -47,10 +47,9 @@ func (e *entry) options() catalog.Options {
 		case "startTimeout":
 			options.StartTimeout = e.duration(at, member.Value)
 		case "isolated":
-			options.Isolated, ok = document.Bool(member.Value)
-			if !ok {
-				e.problem(at, "must be true or false, is "+document.Kind(member.Value), "")
-			}
+			options.Isolated = e.flag(at, member.Value)
+		case "noCancel":
+			options.NoCancel = e.flag(at, member.Value)
 		case "prefix":
 			options.Prefix = e.matching(at, member.Value, prefixForm.MatchString, "must be up to 32 letters, digits, _, . and -")
 		case "protocol":
@@ -68,6 +67,15 @@ func (e *entry) options() catalog.Options {
 func isUserName(text string) bool {
 	odd := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == ':' || r == '/' }
 	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, odd)
+}
+
+// flag takes true or false.
+func (e *entry) flag(at string, raw json.RawMessage) bool {
+	value, ok := document.Bool(raw)
+	if !ok {
+		e.problem(at, "must be true or false, is "+document.Kind(raw), "")
+	}
+	return value
 }
 
 // matching takes a string that must pass a check.

@@ -156,7 +156,7 @@ func TestC3_Refusals(t *testing.T) {
 
 func TestOptions_Refusals(t *testing.T) {
 	in := func(options string) string { return `{"time": {"gateway": ` + options + `}}` }
-	const names = "tools, callTimeout, startTimeout, isolated, prefix, protocol, user"
+	const names = "tools, callTimeout, startTimeout, isolated, noCancel, prefix, protocol, user"
 	checkRefusals(t, []refusalCase{
 		{"not an object", in(`true`), `server "time": gateway: must be an object, is a boolean`},
 		{"unknown", in(`{"callTimout": 1}`), `server "time": gateway.callTimout: is no option, must be one of ` + names + ` (did you mean "callTimeout"?)`},
@@ -173,6 +173,7 @@ func TestOptions_Refusals(t *testing.T) {
 		{"negative duration", in(`{"startTimeout": -1}`), `server "time": gateway.startTimeout: must be a duration such as "90s" or "1m30s", or a number of seconds`},
 		{"duration without end", in(`{"startTimeout": 1e400}`), `server "time": gateway.startTimeout: must be a duration such as "90s" or "1m30s", or a number of seconds`},
 		{"isolated", in(`{"isolated": "yes"}`), `server "time": gateway.isolated: must be true or false, is a string`},
+		{"noCancel", in(`{"noCancel": 1}`), `server "time": gateway.noCancel: must be true or false, is a number`},
 		{"prefix", in(`{"prefix": "a/"}`), `server "time": gateway.prefix: must be up to 32 letters, digits, _, . and -`},
 		{"long prefix", in(`{"prefix": "` + strings.Repeat("a", 33) + `"}`), `server "time": gateway.prefix: must be up to 32 letters, digits, _, . and -`},
 		{"protocol", in(`{"protocol": "old"}`), `server "time": gateway.protocol: must be "legacy", "modern" or "both"`},

@@ -99,9 +99,10 @@ func newRig(t *testing.T, servers map[string]server, o rigOptions) *rig {
 			argv := append([]string{mcptest.Build(t), "-id=" + name, "-pid-file=" + g.pids}, flags...)
 			return &upstream.StdioDialer{
 				Server: name, Modern: modern, Host: host, Handler: h, Identity: id, Limit: 64 << 20, Log: log,
-				Spec:   process.Spec{Name: name, Argv: argv, Env: os.Environ()},
-				Stderr: func(line string) { log.Info("stderr", "server", name, "line", line) },
-				Scrub:  func(s string) string { return s },
+				NoCancel: s.options.NoCancel,
+				Spec:     process.Spec{Name: name, Argv: argv, Env: os.Environ()},
+				Stderr:   func(line string) { log.Info("stderr", "server", name, "line", line) },
+				Scrub:    func(s string) string { return s },
 			}
 		}})
 	}

@@ -199,6 +199,23 @@ func TestB52_ServerThatDiesOfACancellation(t *testing.T) {
 	eventually(t, "its end", func() bool { return g.state("one").Restarts == 1 })
 	contains(t, g.state("one").LastErr.Error(), "exit status 3", `unknown notification "notifications/cancelled"`)
 	equal(t, "next call", c.Call("whoami", "{}").Text(), "one")
+	t.Run("with noCancel it is not told", func(t *testing.T) {
+		g := start(t, map[string]server{"one": {flags: []string{"-exit-on-unknown-notification"}, options: catalog.Options{NoCancel: true}}})
+		c := g.legacy()
+		gate := file(t)
+		x := c.BeginCall("wait_for", args("path", quoted(gate)), mcptest.WithToken(`"t"`))
+		x.Await(isProgress)
+		x.Cancel("")
+		if r, err := x.Wait(); err == nil {
+			t.Errorf("a cancelled request was answered %s", r.Raw)
+		}
+		create(t, gate) // its answer comes late, to nobody
+		equal(t, "next call", c.Call("whoami", "{}").Text(), "one")
+		equal(t, "cancellations", c.Call("received", `{"method":"notifications/cancelled"}`).Text(), "")
+		if st := g.state("one"); st.Restarts != 0 {
+			t.Errorf("state %+v", st)
+		}
+	})
 }
 
 func TestA5_StartFaults(t *testing.T) {

@@ -26,7 +26,8 @@ type StdioDialer struct {
 	Host     Starter
 	Handler  Handler
 	Identity Identity
-	Limit    int // bytes of one message
+	Limit    int  // bytes of one message
+	NoCancel bool // the server is not told of cancellations
 	Log      *slog.Logger
 	Stderr   func(line string)        // each line of the server's stderr
 	Scrub    func(text string) string // takes secrets out of what goes into errors
@@ -45,7 +46,7 @@ func (d *StdioDialer) Dial(ctx context.Context, ready ReadyFunc) (Conn, error) {
 	}
 	start := time.Now()
 	c := newStdio(ctx, p, StdioOptions{
-		Server: d.Server, Handler: d.Handler, Log: d.Log, Limit: d.Limit,
+		Server: d.Server, Handler: d.Handler, Log: d.Log, Limit: d.Limit, NoCancel: d.NoCancel,
 		Ended: func(messages int64) error { return d.ended(p, messages) },
 		Noise: func(line string) {
 			d.Log.Info("stdout line is no message, skipped", telemetry.KeyServer, d.Server, telemetry.KeyLine, line)

@@ -32,6 +32,8 @@ type StdioOptions struct {
 	Handler Handler
 	Log     *slog.Logger
 	Limit   int // bytes of one message
+	// NoCancel keeps notifications/cancelled from the server.
+	NoCancel bool
 	// Ended tells how the process ended, for errors; called once after it has, with the number of
 	// messages that it had sent.
 	Ended func(messages int64) error
@@ -105,6 +107,10 @@ const lingerFor = time.Minute
 // cancelled implements canceller. A ping behind the notification tells when the server has read it: until
 // then, what it asks may be for the cancelled call. A server that is gone needs neither.
 func (c *stdio) cancelled(k *call, params []byte) {
+	if c.o.NoCancel {
+		time.AfterFunc(lingerFor, k.settle) // it goes on with the call, as long as we know
+		return
+	}
 	note := append(wire.Flatten(wire.Notification("notifications/cancelled", k.cancellation(params))), '\n')
 	if !k.lingers {
 		_ = c.out.write(note)
