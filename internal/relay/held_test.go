@@ -261,6 +261,12 @@ func TestRounds(t *testing.T) {
 		c := mcptest.Connect(t, g.url, mcptest.ClientOptions{Name: "the old one"})
 		r := c.Call("raw", `{"n":12345678901234567890}`)
 		contains(t, r.Text(), `{"name":"raw","arguments":{"n":12345678901234567890},"_meta":{`, `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`, `"name":"the old one"`)
+		if strings.Contains(r.Text(), "logLevel") {
+			t.Errorf("a level that nobody asked for: %s", r.Text())
+		}
+		c.Result("logging/setLevel", `{"level":"warning"}`)
+		contains(t, c.Call("raw", "{}").Text(), `"io.modelcontextprotocol/logLevel":"warning"`)
+		contains(t, c.Call("raw", `{}`, mcptest.WithToken(`"t"`)).Text(), `"_meta":{"progressToken":"t",`)
 	})
 }
 

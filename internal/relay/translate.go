@@ -21,11 +21,15 @@ func (l *link) outgoing(x *downstream.Exchange, params []byte) []byte {
 	case x.Modern() && !l.modern:
 		return toLegacy(params)
 	case !x.Modern() && l.modern:
-		meta := wire.Edit(wire.Get(params, "_meta"),
-			wire.Change{Key: downstream.MetaVersion, Value: wire.Quote(upstream.Modern)},
-			wire.Change{Key: downstream.MetaClientInfo, Value: orEmpty(x.Session.ClientInfo, l.r.identity().ClientInfo)},
-			wire.Change{Key: downstream.MetaCapabilities, Value: orEmpty(x.Session.Capabilities, []byte("{}"))})
-		return wire.Edit(params, wire.Change{Key: "_meta", Value: meta})
+		changes := []wire.Change{
+			{Key: downstream.MetaVersion, Value: wire.Quote(upstream.Modern)},
+			{Key: downstream.MetaClientInfo, Value: orEmpty(x.Session.ClientInfo, l.r.identity().ClientInfo)},
+			{Key: downstream.MetaCapabilities, Value: orEmpty(x.Session.Capabilities, []byte("{}"))},
+		}
+		if n := stateOf(x.Session).rank(); n >= 0 { // there is no logging/setLevel any more
+			changes = append(changes, wire.Change{Key: downstream.MetaLogLevel, Value: wire.Quote(levels[n])})
+		}
+		return wire.Edit(params, wire.Change{Key: "_meta", Value: wire.Edit(wire.Get(params, "_meta"), changes...)})
 	}
 	return params
 }
