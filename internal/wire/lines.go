@@ -104,9 +104,9 @@ func (l *LineReader) long() (Line, error) {
 	first := Line{Text: trim(l.buf[:64])}
 	limit := l.limit
 	if !first.JSON() {
-		return l.cut(bytes.Clone(l.buf[:keepCut]), l.to)
+		return l.cut(l.buf[:l.to])
 	}
-	text := make([]byte, l.to, max(4*chunk, l.longest+chunk))
+	text := make([]byte, l.to, max(4*chunk, l.longest+chunk, l.to))
 	copy(text, l.buf[:l.to])
 	l.to = 0
 	for {
@@ -132,7 +132,7 @@ func (l *LineReader) long() (Line, error) {
 			return Line{}, err
 		}
 		if len(text) > limit {
-			return l.cut(bytes.Clone(text[:keepCut]), len(text))
+			return l.cut(text)
 		}
 	}
 }
@@ -145,9 +145,9 @@ func (l *LineReader) give(rest []byte) {
 	l.from, l.to = 0, copy(l.buf, rest)
 }
 
-// cut drops the rest of a line.
-func (l *LineReader) cut(begin []byte, size int) (Line, error) {
-	line := Line{Text: begin, Size: size, Cut: true}
+// cut drops the rest of a line that begins with text.
+func (l *LineReader) cut(text []byte) (Line, error) {
+	line := Line{Text: bytes.Clone(text[:keepCut]), Size: len(text), Cut: true, End: bytes.Clone(text[len(text)-keepTail:])}
 	for {
 		n, err := l.r.Read(l.buf)
 		if i := bytes.IndexByte(l.buf[:n], '\n'); i >= 0 {

@@ -64,3 +64,56 @@ func TestLineReader_B06_NeverALineEnd(t *testing.T) {
 		t.Fatalf("after %d bytes: %v", e.read, err)
 	}
 }
+
+func TestLineReader_B05_EndOfACutLine(t *testing.T) {
+	// Just over the limit, so that little is left to be dropped: the id is among what was kept.
+	in := `{"jsonrpc":"2.0","result":"` + strings.Repeat("x", 1<<20) + `","id":7}`
+	for _, more := range []int{0, 1, 100, 5000, 70_000} {
+		line, err := NewLineReader(strings.NewReader(in+strings.Repeat(" ", more)+"\n{}\n"), 1<<20).Next()
+		if err != nil || line.Size != len(in)+more || line.Cut && more < keepTail-10 && !bytes.Contains(line.End, []byte(`"id":7}`)) {
+			t.Errorf("%d more: %d bytes, cut %v, end %q, %v", more, line.Size, line.Cut, line.End, err)
+		}
+	}
+}
+
+// Whatever the lengths of lines and of reads: the lines are those of a plain split.
+func FuzzLineReader(f *testing.F) {
+	f.Add([]byte{3, 0, 200, 7}, []byte{1, 255, 30}, uint32(100))
+	f.Add([]byte{255, 1, 255, 254, 0, 9}, []byte{200, 3}, uint32(1<<20))
+	f.Fuzz(func(t *testing.T, lengths, reads []byte, scale uint32) {
+		if len(lengths) > 40 || len(reads) == 0 {
+			return
+		}
+		scale %= 4000
+		var in bytes.Buffer
+		var want []string
+		for n, length := range lengths {
+			line := `{"n":"` + strings.Repeat(string(rune('a'+n%26)), int(length)*int(scale)) + `"}`
+			want = append(want, line)
+			in.WriteString(line + []string{"\n", "\r\n", "\n\n"}[n%3])
+		}
+		lines := NewLineReader(&jerky{&in, reads, 0}, 64<<20)
+		for n, w := range want {
+			line, err := lines.Next()
+			if err != nil || line.Cut || string(line.Text) != w {
+				t.Fatalf("line %d of %d bytes: got %d bytes, cut %v, %v", n, len(w), len(line.Text), line.Cut, err)
+			}
+		}
+		if _, err := lines.Next(); err != io.EOF {
+			t.Fatal(err)
+		}
+	})
+}
+
+// jerky reads in pieces of many sizes.
+type jerky struct {
+	r     io.Reader
+	sizes []byte
+	n     int
+}
+
+func (j *jerky) Read(p []byte) (int, error) {
+	j.n++
+	size := 1 + int(j.sizes[j.n%len(j.sizes)])*1000
+	return j.r.Read(p[:min(len(p), size)])
+}
