@@ -206,7 +206,7 @@ func TestB36_ToolListedTwice(t *testing.T) {
 	equal(t, "call", c.Call("ping", "{}").Text(), "one/ping {}")
 }
 
-// Whatever a server lists is listed as it is; only a tool without a schema gets one.
+// Whatever a server lists is listed; what typed clients refuse the whole list for is made acceptable.
 func TestB37_to_B44_Schemas(t *testing.T) {
 	g := one(t, "-odd-schemas", `-tool-json={"name":"boolean","inputSchema":true,"outputSchema":false}`,
 		`-tool-json={"inputSchema":{}}`, `-tool-json="no object"`)
@@ -216,10 +216,12 @@ func TestB37_to_B44_Schemas(t *testing.T) {
 		listed[name] = string(element)
 	}
 	want := map[string]string{
-		"boolean":     `{"name":"boolean","inputSchema":true,"outputSchema":false}`,
-		"null_schema": `{"name":"null_schema","inputSchema":{"type":"object"}}`, // B41
-		"no_schema":   `{"name":"no_schema","inputSchema":{"type":"object"}}`,
-		"rich":        payload.RichTool, // B42
+		"boolean":         `{"name":"boolean","inputSchema":{"type":"object"}}`,
+		"invalid_type":    `{"name":"invalid_type","inputSchema":{"type":"object"}}`,    // B43
+		"dangling_output": `{"name":"dangling_output","inputSchema":{"type":"object"}}`, // B39
+		"null_schema":     `{"name":"null_schema","inputSchema":{"type":"object"}}`,     // B41
+		"no_schema":       `{"name":"no_schema","inputSchema":{"type":"object"}}`,
+		"rich":            payload.RichTool, // B42
 	}
 	for name, def := range payload.OddTools { // B37, B38, B39, B40, B43, B44
 		if want[name] == "" {

@@ -147,7 +147,7 @@ func (b *builder) tools(listings []*listing, g *given) {
 	}
 	all = slices.DeleteFunc(all, func(e element) bool { return !allowed(options[e.server], e.name) })
 	names := expose(origins(all), b.prefix, g.tools)
-	var listed [][]byte
+	var listed [2][][]byte // by the clients' era
 	for _, e := range all {
 		r := &route{server: e.server, name: e.name, exposed: names[e.origin], element: e.raw}
 		if r.exposed != e.name {
@@ -156,15 +156,16 @@ func (b *builder) tools(listings []*listing, g *given) {
 				b.note(e.server, "tool %q is exposed as %q", e.name, r.exposed)
 			}
 		}
-		// Strict clients refuse a tool without a schema, and with it the whole list.
-		if kind := wire.Kind(wire.Get(r.element, "inputSchema")); kind == 0 || kind == 'n' {
-			r.element = wire.Edit(r.element, wire.Change{Key: "inputSchema", Value: []byte(`{"type":"object"}`)})
-			b.note(e.server, "tool %q has no inputSchema, it is listed with one that accepts any object", e.name)
+		newer, _ := acceptable(r.element, modern)
+		older, changes := acceptable(r.element, legacy)
+		for _, change := range changes {
+			b.note(e.server, "tool %q %s", e.name, change)
 		}
+		listed[modern], listed[legacy] = append(listed[modern], newer), append(listed[legacy], older)
+		r.element = older
 		r.headers = paramHeaders(wire.Get(r.element, "inputSchema"), nil, 0)
 		b.t.tools[r.exposed] = r
 		b.t.order = append(b.t.order, r)
-		listed = append(listed, r.element)
 	}
 	b.list("tools/list", "tools", listed)
 }
@@ -181,7 +182,7 @@ func (b *builder) prompts(listings []*listing, g *given) {
 		b.t.prompts[r.exposed] = r
 		listed = append(listed, r.element)
 	}
-	b.list("prompts/list", "prompts", listed)
+	b.list("prompts/list", "prompts", [2][][]byte{listed, listed})
 }
 
 // ownScheme begins the URIs under which a resource is exposed whose own URI another server has:
@@ -214,7 +215,7 @@ func (b *builder) resources(listings []*listing, g *given) {
 		b.t.uris[e.origin] = r.exposed
 		listed = append(listed, r.element)
 	}
-	b.list("resources/list", "resources", listed)
+	b.list("resources/list", "resources", [2][][]byte{listed, listed})
 	all = b.collect(listings, func(l *listing) [][]byte { return l.templates }, "uriTemplate")
 	listed = nil
 	for _, e := range all {
@@ -224,7 +225,7 @@ func (b *builder) resources(listings []*listing, g *given) {
 		b.t.templates = append(b.t.templates, r)
 		listed = append(listed, r.element)
 	}
-	b.list("resources/templates/list", "resourceTemplates", listed)
+	b.list("resources/templates/list", "resourceTemplates", [2][][]byte{listed, listed})
 }
 
 // uri exposes a resource or template: under its own URI where that is free.
@@ -241,14 +242,14 @@ func (b *builder) uri(e element, key string, given map[string]origin) *route {
 }
 
 // list makes the result of a list once, for each era.
-func (b *builder) list(method, member string, elements [][]byte) {
-	joined := bytes.Join(elements, []byte(","))
+func (b *builder) list(method, member string, elements [2][][]byte) {
 	for era := range b.t.lists {
+		joined := bytes.Join(elements[era], []byte(","))
 		if b.t.lists[era] == nil {
 			b.t.lists[era] = map[string][]byte{}
 		}
 		end := "]}"
-		if era == 1 {
+		if era == modern {
 			end = `],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		}
 		out := fmt.Appendf(make([]byte, 0, len(joined)+len(member)+80), `{"%s":[`, member)
