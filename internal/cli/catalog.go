@@ -16,8 +16,15 @@ import (
 )
 
 func newCatalogCommand(a *app) *cobra.Command {
-	list := func(*cobra.Command, []string) error { return runCatalogList(a) }
+	installed := false
+	list := func(*cobra.Command, []string) error {
+		if installed {
+			return runCatalogInstalled(a)
+		}
+		return runCatalogList(a)
+	}
 	ls := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the servers of the catalogue", Args: none, RunE: list}
+	ls.Flags().BoolVar(&installed, "installed", false, "only those that a start needs no network for, and clones")
 	cmd := group(a, "catalog", "Show the servers that a configuration can name", ls,
 		newCatalogSearchCommand(a), newCatalogShowCommand(a), newCatalogValidateCommand(a))
 	cmd.RunE = list

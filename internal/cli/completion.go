@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,4 +61,10 @@ func (a *app) completion(cmd *cobra.Command) (context.Context, context.CancelFun
 	a.settle(cmd)
 	ctx := cmd.Context()
 	return context.WithTimeout(ctx, completionLimit)
+}
+
+// completeMoreOfCatalog offers the names of the catalogue that are not there yet.
+func (a *app) completeMoreOfCatalog(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	names, directive := a.completeCatalog(cmd, nil, toComplete)
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), directive
 }

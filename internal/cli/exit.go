@@ -55,6 +55,7 @@ func judge(err error) verdict {
 		stated    *statedError
 		refused   *config.Error
 		start     *gateway.StartError
+		pull      *pullError
 		running   *daemon.AlreadyRunning
 		port      *daemon.PortInUse
 		died      *daemon.Died
@@ -67,6 +68,8 @@ func judge(err error) verdict {
 		return verdict{exit: exitUsage, code: "bad_config", details: map[string]any{"problems": refused.Problems}}
 	case errors.As(err, &start):
 		return verdict{exit: exitFailed, code: "start_failed"}
+	case errors.As(err, &pull):
+		return verdict{exit: exitFailed, code: "pull_failed"}
 	case errors.As(err, &running):
 		return verdict{exit: exitFailed, code: "already_running", details: runningDetails(running)}
 	case errors.As(err, &port):

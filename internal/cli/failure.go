@@ -20,15 +20,28 @@ const (
 	maxStderrBytes  = 2048
 )
 
-// failureText tells why servers did not start. The first line alone says everything; a block for each
+// What servers have failed to do.
+const (
+	notStarted   = "did not start"
+	notInstalled = "could not be installed"
+)
+
+// failureText tells why servers failed. The first line alone says everything; a block for each
 // failed server follows, and the warnings of the configuration come last. The text stays under 4 KiB
 // whatever comes in, and no value that scrub knows is in it.
-func failureText(faults []*fault.Fault, total int, warnings []string, scrub *secret.Scrubber) string {
-	clean := cleanFaults(faults, scrub)
+func failureText(failed failedServers, warnings []string, scrub *secret.Scrubber) string {
+	clean := cleanFaults(failed.faults, scrub)
 	after := warningText(warnings, scrub)
-	text := firstLine(clean, total) + "\n"
+	text := firstLine(clean, failed.total, failed.deed) + "\n"
 	text += blocks(clean, maxFailureBytes-len(text)-len(after))
 	return text + after
+}
+
+// failedServers are servers with what they have failed to do.
+type failedServers struct {
+	faults []*fault.Fault
+	total  int
+	deed   string
 }
 
 func cleanFaults(faults []*fault.Fault, scrub *secret.Scrubber) []fault.Fault {
@@ -64,11 +77,11 @@ type reason string
 func (r reason) Error() string { return string(r) }
 
 // firstLine names every failed server, with as much about each as fits.
-func firstLine(faults []fault.Fault, total int) string {
+func firstLine(faults []fault.Fault, total int, deed string) string {
 	if len(faults) == 1 && total <= 1 {
 		return clip(fmt.Sprintf("server %s", fullSummary(faults[0], maxFirstLine)), maxFirstLine)
 	}
-	head := fmt.Sprintf("%d of %d servers did not start: ", len(faults), max(total, len(faults)))
+	head := fmt.Sprintf("%d of %d servers %s: ", len(faults), max(total, len(faults)), deed)
 	each := maxFirstLine / max(len(faults), 1)
 	levels := []struct {
 		limit int

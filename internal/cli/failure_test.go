@@ -56,7 +56,7 @@ func TestA5_FailureText(t *testing.T) {
 		{"telling-lines", []*fault.Fault{npm, node, shell}, 3, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			golden(t, "failure/"+test.name+".txt", failureText(test.faults, test.total, test.warnings, nil))
+			golden(t, "failure/"+test.name+".txt", failureText(failedServers{test.faults, test.total, notStarted}, test.warnings, nil))
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestA5_FailureTextIsBounded(t *testing.T) {
 		warnings = append(warnings, long)
 	}
 	for _, n := range []int{1, 2, 3, 7, 30, 63, 64} {
-		text := failureText(faults[:n], 64, warnings, nil)
+		text := failureText(failedServers{faults[:n], 64, notStarted}, warnings, nil)
 		if len(text) >= 4096 {
 			t.Errorf("%d servers: %d bytes", n, len(text))
 		}
@@ -93,7 +93,7 @@ func TestA5_FailureTextIsBounded(t *testing.T) {
 	for i := range faults {
 		faults[i].Server = strings.Repeat("é", 62) + fmt.Sprint(100+i)
 	}
-	text := failureText(faults, 64, warnings, nil)
+	text := failureText(failedServers{faults, 64, notStarted}, warnings, nil)
 	if first, _, _ := strings.Cut(text, "\n"); len(text) >= 4096 || !strings.Contains(first, "and ") || !strings.HasSuffix(first, " more") {
 		t.Errorf("%d bytes, first line %q", len(text), first)
 	}

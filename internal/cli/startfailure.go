@@ -14,7 +14,7 @@ import (
 	"mcp-gateway/internal/secret"
 )
 
-// startFailure is the error of a start, with what its text needs.
+// startFailure is the error of a start or a pull, with what its text needs.
 type startFailure struct {
 	err      error
 	warnings []string
@@ -22,8 +22,8 @@ type startFailure struct {
 }
 
 func (e *startFailure) Error() string {
-	if start := e.servers(); start != nil {
-		return firstLine(cleanFaults(start.Faults, e.scrub), start.Total)
+	if failed := e.servers(); failed != nil {
+		return firstLine(cleanFaults(failed.faults, e.scrub), failed.total, failed.deed)
 	}
 	return e.scrub.Scrub(e.err.Error())
 }
@@ -31,18 +31,22 @@ func (e *startFailure) Error() string {
 func (e *startFailure) Unwrap() error { return e.err }
 
 // servers is the part about servers, or nil when the failure was none of theirs.
-func (e *startFailure) servers() *gateway.StartError {
+func (e *startFailure) servers() *failedServers {
 	var start *gateway.StartError
-	if errors.As(e.err, &start) && len(start.Faults) > 0 {
-		return start
+	var pull *pullError
+	switch {
+	case errors.As(e.err, &start) && len(start.Faults) > 0:
+		return &failedServers{start.Faults, start.Total, notStarted}
+	case errors.As(e.err, &pull):
+		return &failedServers{pull.faults, pull.total, notInstalled}
 	}
 	return nil
 }
 
 // text is what a person reads: errors first, warnings after, under 4 KiB in all.
 func (e *startFailure) text() string {
-	if start := e.servers(); start != nil {
-		return failureText(start.Faults, start.Total, e.warnings, e.scrub)
+	if failed := e.servers(); failed != nil {
+		return failureText(*failed, e.warnings, e.scrub)
 	}
 	var b strings.Builder
 	fmt.Fprintln(&b, clip(cleanLine(e.Error()), maxFirstLine))
@@ -81,14 +85,14 @@ func (e *startFailure) json() string {
 // object is the error as one line of at most limit bytes.
 func (e *startFailure) object(limit int) string {
 	v := judge(e.err)
-	start := e.servers()
-	if start == nil {
+	failed := e.servers()
+	if failed == nil {
 		var b bytes.Buffer
 		writeErrorJSON(&b, v, errors.New(clip(e.Error(), maxFirstLine)))
 		return b.String()
 	}
-	faults := cleanFaults(start.Faults, e.scrub)
-	message := clip(firstLine(faults, start.Total), maxFirstLine)
+	faults := cleanFaults(failed.faults, e.scrub)
+	message := clip(firstLine(faults, failed.total, failed.deed), maxFirstLine)
 	for _, lines := range []int{maxStderrLines, 5, 1, 0, namesOnly} {
 		if text := encodeFaults(v, message, faults, lines); len(text) <= limit {
 			return text

@@ -16,8 +16,13 @@ type Streams struct {
 }
 
 // outWidth is the width of the terminal behind standard output, or 0 when it is none.
-func (s *Streams) outWidth() int {
-	file, ok := s.Out.(*os.File)
+func (s *Streams) outWidth() int { return terminalWidth(s.Out) }
+
+// errIsTerminal says whether a person sees standard error as it is written.
+func (s *Streams) errIsTerminal() bool { return terminalWidth(s.Err) > 0 }
+
+func terminalWidth(w io.Writer) int {
+	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return 0
 	}

@@ -2,10 +2,7 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -30,13 +27,16 @@ func (g *gateway) build(ctx context.Context) {
 	if g.o.MaxMessage == 0 {
 		g.o.MaxMessage = maxMessage
 	}
-	installer := install.New(install.Options{
+	g.installer = install.New(install.Options{
 		Host: g.host, Dir: g.o.Paths.Servers(), BaseEnv: g.o.Env, GitHubURL: g.o.GitHubURL, Log: g.log,
-		Progress: g.o.Log.ServerLine,
+		Progress: func(server, deed string) {
+			g.log.Info("preparing server", telemetry.KeyServer, server, telemetry.KeyLine, deed)
+		},
+		Output: g.o.Log.ServerLine,
 	})
 	members := make([]relay.Member, len(g.o.Servers))
 	for i, server := range g.o.Servers {
-		members[i] = g.member(server, installer)
+		members[i] = g.member(server)
 	}
 	g.relay = relay.New(ctx, members, relay.Options{
 		Version: g.o.Version, ToolsOnly: g.o.Expose == "tools", StartTimeout: g.o.StartupTimeout, Log: g.log,
@@ -68,14 +68,14 @@ func (g *gateway) local() http.Handler {
 }
 
 // member says how the relay connects to a server.
-func (g *gateway) member(server config.Server, installer *install.Installer) relay.Member {
-	prepare := &preparation{server: server, installer: installer, state: filepath.Join(g.o.Paths.Servers(), "state", server.Name)}
+func (g *gateway) member(server config.Server) relay.Member {
+	prepare := &preparation{server: server, installer: g.installer}
 	return relay.Member{
 		Name: server.Name, Options: server.Options,
 		Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
 			return &dialer{prepare: prepare, stdio: upstream.StdioDialer{
 				Server: server.Name, Modern: modern, Host: g.host, Handler: h, Identity: id, Limit: g.o.MaxMessage,
-				Log:    g.log,
+				Log: g.log, NoCancel: server.Options.NoCancel,
 				Stderr: func(line string) { g.o.Log.ServerLine(server.Name, line) },
 				Scrub:  g.o.Secrets.Scrub,
 			}}
@@ -87,7 +87,6 @@ func (g *gateway) member(server config.Server, installer *install.Installer) rel
 type preparation struct {
 	server    config.Server
 	installer *install.Installer
-	state     string // the server's own folder, for entries that keep data
 
 	mu   sync.Mutex
 	done bool
@@ -105,19 +104,16 @@ func (p *preparation) get(ctx context.Context) (process.Spec, error) {
 		return p.spec, &fault.Fault{Server: p.server.Name, Cause: fault.BadConfig, Ran: p.server.Launch.URL,
 			Hint: "give a command instead of a url"}
 	}
-	launch := p.server.Launch
-	if launch.NeedsState() {
-		if err := os.MkdirAll(p.state, 0o700); err != nil {
-			return p.spec, &fault.Fault{Server: p.server.Name, Cause: fault.BadConfig, Err: fmt.Errorf("make its state folder: %w", err)}
-		}
-	}
-	spec, err := p.installer.Prepare(ctx, p.server.Name, launch.WithState(p.state))
+	spec, err := p.installer.Prepare(ctx, toInstall(p.server))
 	if err != nil {
 		return p.spec, err
 	}
-	spec.User = p.server.Options.User
 	p.spec, p.done = spec, true
 	return spec, nil
+}
+
+func toInstall(s config.Server) install.Server {
+	return install.Server{Name: s.Name, Launch: s.Launch, User: s.Options.User}
 }
 
 // dialer prepares a server and connects to it.

@@ -21,10 +21,12 @@ import (
 	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/fault"
 	"mcp-gateway/internal/httpd"
+	"mcp-gateway/internal/install"
 	"mcp-gateway/internal/process"
 	"mcp-gateway/internal/relay"
 	"mcp-gateway/internal/secret"
 	"mcp-gateway/internal/telemetry"
+	"mcp-gateway/internal/upstream"
 )
 
 // Options configure a gateway. Zero values of limits mean the defaults.
@@ -68,21 +70,23 @@ func (e *StartError) Error() string {
 const (
 	drainLimit = 5 * time.Second  // calls in flight get this long to be answered
 	stopLimit  = 10 * time.Second // then servers get this long until they are killed
+	failLimit  = 2 * time.Second  // and this long after a start that failed: its caller waits for the reason
 )
 
 // gateway is one running gateway.
 type gateway struct {
-	o        Options
-	log      *slog.Logger
-	host     *process.Host
-	relay    *relay.Relay
-	down     *downstream.Server
-	httpd    *httpd.Server
-	address  net.Addr
-	ready    atomic.Bool
-	stopping atomic.Bool
-	started  time.Time
-	stop     context.CancelFunc
+	o         Options
+	log       *slog.Logger
+	host      *process.Host
+	installer *install.Installer
+	relay     *relay.Relay
+	down      *downstream.Server
+	httpd     *httpd.Server
+	address   net.Addr
+	ready     atomic.Bool
+	stopping  atomic.Bool
+	started   time.Time
+	stop      context.CancelFunc
 }
 
 // Run takes the lock, listens, starts all servers side by side, calls ready once, and serves until
@@ -152,7 +156,11 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 		}
 		g.log.Info("gateway stopping", telemetry.KeyCount, g.down.InFlight())
 	}
-	g.end(base, local)
+	limit := stopLimit
+	if err != nil {
+		limit = failLimit
+	}
+	g.end(base, local, limit)
 	stopServing()
 	return errors.Join(err, group.Wait())
 }
@@ -162,7 +170,10 @@ func (g *gateway) start(ctx context.Context, ready func(control.Status) error) e
 	g.log.Info("gateway starting", telemetry.KeyListen, g.address.String(), telemetry.KeyServers, len(g.o.Servers), telemetry.KeyVersion, g.o.Version)
 	budget, cancel := context.WithTimeoutCause(ctx, g.o.StartupTimeout, fmt.Errorf("the start-up limit of %s has passed", g.o.StartupTimeout))
 	defer cancel()
-	faults := g.relay.Start(budget)
+	faults := g.missing(budget)
+	if len(faults) == 0 {
+		faults = g.startServers(budget)
+	}
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
@@ -184,15 +195,48 @@ func (g *gateway) start(ctx context.Context, ready func(control.Status) error) e
 	return nil
 }
 
+// missing looks for runtimes that servers lack, before any of them is started.
+func (g *gateway) missing(ctx context.Context) []*fault.Fault {
+	servers := make([]install.Server, len(g.o.Servers))
+	for i, s := range g.o.Servers {
+		servers[i] = toInstall(s)
+	}
+	return g.installer.Check(ctx, servers)
+}
+
+// waitNote is how often a start that takes long says what it waits for.
+const waitNote = 10 * time.Second
+
+// startServers starts all servers and says meanwhile which ones are waited for.
+func (g *gateway) startServers(ctx context.Context) []*fault.Fault {
+	started := make(chan []*fault.Fault, 1)
+	go func() { started <- g.relay.Start(ctx) }()
+	tick := time.NewTicker(waitNote)
+	defer tick.Stop()
+	for {
+		select {
+		case faults := <-started:
+			return faults
+		case <-tick.C:
+			servers, _ := g.relay.Status()
+			for _, s := range servers {
+				if s.State.State == upstream.StateStarting {
+					g.log.Info("still waiting for a server", telemetry.KeyServer, s.Name, telemetry.KeyDuration, time.Since(g.started).Round(time.Second))
+				}
+			}
+		}
+	}
+}
+
 // end drains calls in flight, then ends sessions and servers.
-func (g *gateway) end(base context.Context, local *http.Server) {
+func (g *gateway) end(base context.Context, local *http.Server, limit time.Duration) {
 	g.stopping.Store(true)
 	g.relay.EndListening()
 	drain, cancel := context.WithTimeout(base, drainLimit)
 	g.drain(drain)
 	cancel()
 	g.down.Close()
-	hurry, cancel := context.WithTimeout(base, stopLimit)
+	hurry, cancel := context.WithTimeout(base, limit)
 	defer cancel()
 	g.relay.Close(hurry)
 	short, cancelShort := context.WithTimeout(base, time.Second)

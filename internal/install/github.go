@@ -4,106 +4,134 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/google/renameio/v2"
 
 	"mcp-gateway/internal/fault"
-	"mcp-gateway/internal/process"
-	"mcp-gateway/internal/telemetry"
 )
 
 // What is in the folder of one repository.
 const (
 	cloneName  = "clone"     // the whole clone; it gets this name when it is whole
 	freshName  = "fresh-"    // prefix of a clone in progress, or of one that a crash has left
+	sourceName = "cloned"    // says which ref and commit was cloned
 	stampName  = "installed" // says which install command has succeeded in the clone
 	lockName   = "lock"
 	folderMode = 0o755
 )
 
-// github makes sure that the clone is there and its install command has been run, and returns the
-// clone's folder. A clone that is there is used as it is: what was put into an image needs no network.
-func (j *job) github(ctx context.Context) (string, error) {
-	l := j.launch
-	for _, part := range []string{l.Owner, l.Repo} {
-		if !namePart.MatchString(part) || part == "." || part == ".." {
-			return "", &fault.Fault{Server: j.server, Cause: fault.BadConfig, Err: fmt.Errorf("%q is no owner or repository", part)}
-		}
-	}
-	folder := filepath.Join(j.opts.Dir, "github", l.Owner, l.Repo)
-	clone := filepath.Join(folder, cloneName)
-	if isFolder(clone) && installed(folder, l.Install) {
-		return clone, nil
-	}
-	if err := os.MkdirAll(folder, folderMode); err != nil {
-		return "", j.cloneFault(ctx, err, 0)
-	}
-	unlock, err := lock(ctx, filepath.Join(folder, lockName))
-	if err != nil {
-		return "", j.cloneFault(ctx, fmt.Errorf("wait for another start of the same repository: %w", err), 0)
-	}
-	defer unlock()
-	if !isFolder(clone) {
-		if err := j.clone(ctx, folder); err != nil {
-			return "", err
-		}
-	}
-	if !installed(folder, l.Install) { // another start may have done it meanwhile
-		if err := j.install(ctx, folder); err != nil {
-			return "", err
-		}
-	}
-	return clone, nil
+// cloned is the content of the file of that name.
+type cloned struct {
+	Ref    string `json:"ref"` // as it was asked for; empty means the default branch
+	Commit string `json:"commit"`
 }
 
 var namePart = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// clone clones beside the final place and moves the whole clone there, so that a half one never
+// github makes sure that the clone is there and its install command has been run; it returns the
+// clone's folder, and whether anything had to be done. A clone that is there is used as it is, unless
+// another ref is asked for: what was put into an image needs no network.
+func (j *job) github(ctx context.Context) (clone string, fresh bool, err error) {
+	l := j.launch
+	for _, part := range []string{l.Owner, l.Repo} {
+		if !namePart.MatchString(part) || part == "." || part == ".." {
+			return "", false, &fault.Fault{Server: j.server, Cause: fault.BadConfig, Err: fmt.Errorf("%q is no owner or repository", part)}
+		}
+	}
+	folder := j.githubFolder()
+	clone = filepath.Join(folder, cloneName)
+	if j.hasClone(folder) && installed(folder, l.Install) {
+		return clone, false, nil
+	}
+	unlock, err := lock(ctx, filepath.Join(folder, lockName))
+	if err != nil {
+		return "", false, j.cloneFault(ctx, j.githubSource(), fmt.Errorf("wait for another start of the same repository: %w", err), 0)
+	}
+	defer unlock()
+	release, err := j.slot(ctx)
+	if err != nil {
+		return "", false, j.cloneFault(ctx, j.githubSource(), err, 0)
+	}
+	defer release()
+	if !j.hasClone(folder) {
+		if err := j.cloneGitHub(ctx, folder); err != nil {
+			return "", false, err
+		}
+	}
+	if !installed(folder, l.Install) { // another start may have done it meanwhile
+		if err := j.installCommand(ctx, folder); err != nil {
+			return "", false, err
+		}
+	}
+	return clone, true, nil
+}
+
+func (j *job) githubFolder() string {
+	return filepath.Join(j.opts.Dir, "github", j.launch.Owner, j.launch.Repo)
+}
+
+func (j *job) githubSource() source {
+	url := strings.TrimRight(j.opts.GitHubURL, "/") + "/" + j.launch.Owner + "/" + strings.TrimSuffix(j.launch.Repo, ".git") + ".git"
+	return source{url: url, ref: j.ref}
+}
+
+// hasClone says whether the clone is there, at the ref that is asked for.
+func (j *job) hasClone(folder string) bool {
+	return isFolder(filepath.Join(folder, cloneName)) && (j.ref == "" || readCloned(folder).Ref == j.ref)
+}
+
+// readCloned says what was cloned; one without the file is at the default branch.
+func readCloned(folder string) cloned {
+	var c cloned
+	if text, err := os.ReadFile(filepath.Join(folder, sourceName)); err == nil {
+		_ = json.Unmarshal(text, &c)
+	}
+	return c
+}
+
+// cloneGitHub clones beside the final place and moves the whole clone there, so that a half one never
 // stands in it.
-func (j *job) clone(ctx context.Context, folder string) error {
+func (j *job) cloneGitHub(ctx context.Context, folder string) error {
+	fail := func(err error) error { return j.cloneFault(ctx, j.githubSource(), err, 0) }
 	if err := removeFresh(folder); err != nil {
-		return j.cloneFault(ctx, err, 0)
+		return fail(err)
 	}
 	fresh, err := os.MkdirTemp(folder, freshName)
 	if err != nil {
-		return j.cloneFault(ctx, err, 0)
+		return fail(err)
 	}
 	defer os.RemoveAll(fresh)
 	if err := os.Chmod(fresh, folderMode); err != nil { // for a server that runs as another user
-		return j.cloneFault(ctx, err, 0)
+		return fail(err)
 	}
-	ca, err := caBundle(j.env)
+	commit, err := j.clone(ctx, fresh, j.githubSource())
 	if err != nil {
-		return j.cloneFault(ctx, err, 0)
+		return err
 	}
-	start := time.Now()
-	j.opts.Progress(j.server, "cloning "+j.url())
-	_, err = git.PlainCloneContext(ctx, fresh, false, &git.CloneOptions{
-		URL: j.url() + ".git", Depth: 1, SingleBranch: true, Tags: git.NoTags, CABundle: ca,
-	})
+	if err := os.Remove(filepath.Join(folder, stampName)); err != nil && !os.IsNotExist(err) {
+		return fail(err)
+	}
+	final := filepath.Join(folder, cloneName)
+	if err := os.RemoveAll(final); err != nil {
+		return fail(err)
+	}
+	text, err := json.Marshal(cloned{Ref: j.ref, Commit: commit})
 	if err != nil {
-		return j.cloneFault(ctx, err, time.Since(start))
+		return fail(err)
 	}
-	if err := os.Rename(fresh, filepath.Join(folder, cloneName)); err != nil {
-		return j.cloneFault(ctx, err, time.Since(start))
+	if err := renameio.WriteFile(filepath.Join(folder, sourceName), append(text, '\n'), 0o644); err != nil {
+		return fail(err)
 	}
-	j.log.Info("repository cloned", telemetry.KeyServer, j.server, telemetry.KeyURL, j.url(), telemetry.KeyDuration, time.Since(start))
+	if err := os.Rename(fresh, final); err != nil {
+		return fail(err)
+	}
 	return nil
-}
-
-func (j *job) url() string {
-	return strings.TrimRight(j.opts.GitHubURL, "/") + "/" + j.launch.Owner + "/" + strings.TrimSuffix(j.launch.Repo, ".git")
 }
 
 // removeFresh removes what crashed starts have left; the lock is held.
@@ -120,85 +148,22 @@ func removeFresh(folder string) error {
 	return nil
 }
 
-// caBundle reads the certificates that git itself would trust beside the system's; those of
-// SSL_CERT_FILE and SSL_CERT_DIR are Go's own.
-func caBundle(env []string) ([]byte, error) {
-	for _, entry := range env {
-		if file, ok := strings.CutPrefix(entry, "GIT_SSL_CAINFO="); ok && file != "" {
-			pem, err := os.ReadFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("read GIT_SSL_CAINFO: %w", err)
-			}
-			return pem, nil
-		}
-	}
-	return nil, nil
-}
-
-// cloneFault says why there is no clone. What a host writes into a refusal is left out: it is a page
-// for browsers.
-func (j *job) cloneFault(ctx context.Context, err error, after time.Duration) error {
-	f := &fault.Fault{Server: j.server, Cause: fault.CloneFailed, Ran: "clone " + j.url(), After: after, Err: err}
-	var unexpected *plumbing.UnexpectedError // it does not unwrap
-	var refused *githttp.Err
-	if errors.As(err, &unexpected) {
-		errors.As(unexpected.Err, &refused)
-	}
-	switch {
-	case ctx.Err() != nil:
-		f.Ended, f.Err = "still running", context.Cause(ctx)
-		f.Hint = "put the clone into the image, or raise --startup-timeout"
-	case errors.Is(err, transport.ErrRepositoryNotFound), errors.Is(err, transport.ErrAuthenticationRequired),
-		errors.Is(err, transport.ErrAuthorizationFailed):
-		f.Err = errors.New("repository not found or private")
-		f.Hint = "check owner and name; a private repository is to be put into the image, and started with runCmd"
-	case refused != nil:
-		f.Err = fmt.Errorf("the host answered %q", refused.Response.Status)
-	case errors.Is(err, transport.ErrEmptyRemoteRepository), errors.Is(err, plumbing.ErrReferenceNotFound):
-		f.Err = errors.New("repository is empty")
-	}
-	return f
-}
-
-// install runs the install command in the clone.
-func (j *job) install(ctx context.Context, folder string) error {
+// installCommand runs the install command in the clone.
+func (j *job) installCommand(ctx context.Context, folder string) error {
 	stamp := filepath.Join(folder, stampName)
 	if err := os.Remove(stamp); err != nil && !os.IsNotExist(err) {
-		return j.installFault(ctx, process.Exit{}, nil, err)
+		return j.brokenInstall(err)
 	}
-	var tail process.Tail
-	spec := process.Spec{Name: j.server, Argv: shellLine(j.launch.Install), Env: j.installEnv(), Dir: filepath.Join(folder, cloneName)}
-	exit, err := j.opts.Host.Run(ctx, spec, func(line string) {
-		line = j.scrub.Scrub(line)
-		tail.Add(line)
-		j.log.Info("install command", telemetry.KeyServer, j.server, telemetry.KeyLine, line)
-		j.opts.Progress(j.server, line)
-	})
-	if err != nil || !exit.Success() {
-		return j.installFault(ctx, exit, &tail, err)
+	j.opts.Progress(j.server, "running its installCmd")
+	err := j.run(ctx, step{dir: filepath.Join(folder, cloneName), argv: shellLine(j.launch.Install), env: j.commandEnv(), ran: j.launch.Install})
+	if err != nil {
+		return err
 	}
 	// 0600: the command may hold what nobody else should be able to guess.
 	if err := renameio.WriteFile(stamp, []byte(stampOf(j.launch.Install)), 0o600); err != nil {
-		return j.installFault(ctx, exit, &tail, fmt.Errorf("record the install: %w", err))
+		return j.brokenInstall(fmt.Errorf("record the install: %w", err))
 	}
 	return nil
-}
-
-func (j *job) installFault(ctx context.Context, exit process.Exit, tail *process.Tail, err error) error {
-	f := &fault.Fault{Server: j.server, Cause: fault.InstallFailed, Ran: j.scrub.Scrub(j.launch.Install), After: exit.After, Err: err}
-	if tail != nil {
-		f.Stderr = tail.Lines()
-	}
-	switch {
-	case err == nil:
-		f.Ended = exit.String()
-	case ctx.Err() != nil:
-		f.Ended = "still running"
-		f.Hint = "install the server while the image is built, or raise --startup-timeout"
-	case errors.Is(err, process.ErrNotFound):
-		f.Cause = fault.NotFound
-	}
-	return f
 }
 
 // installed reports whether this install command has succeeded in the clone.

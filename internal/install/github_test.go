@@ -32,7 +32,7 @@ func TestC2_CloneInstallRun(t *testing.T) {
 	l := repo(`echo "installing with $KEY"; cat; echo run >>runs; echo "built-$KEY" >built`, "./server.sh")
 	clone := filepath.Join(f.dir, "github/an-owner/a.repo/clone")
 
-	spec, err := f.Prepare(t.Context(), "srv", l)
+	spec, err := f.prepare(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestC2_CloneInstallRun(t *testing.T) {
 	if got, want := f.firstLine(t, spec), "built-s3cr3t-123 s3cr3t-123 "+clone; got != want {
 		t.Errorf("the server said %q, want %q", got, want)
 	}
-	if want := []string{"srv: cloning " + s.URL + "/an-owner/a.repo", "srv: installing with ***"}; !slices.Equal(f.lines, want) {
+	if want := []string{"srv: cloning " + s.URL + "/an-owner/a.repo", "srv: running its installCmd", "srv: installing with ***"}; !slices.Equal(f.lines, want) {
 		t.Errorf("progress %q, want %q", f.lines, want)
 	}
 	t.Run("shallow, one branch, no tags", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestC2_CloneInstallRun(t *testing.T) {
 	})
 	t.Run("a clone that is there needs no network, and no second install", func(t *testing.T) {
 		s.Close()
-		if _, err := f.Prepare(t.Context(), "srv", l); err != nil {
+		if _, err := f.prepare(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 		if got := read(t, clone, "runs"); got != "run" {
@@ -69,7 +69,7 @@ func TestC2_CloneInstallRun(t *testing.T) {
 		if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o755)); err != nil { // for root, who may write anywhere
 			t.Fatal(err)
 		}
-		if _, err := f.Prepare(t.Context(), "srv", l); err != nil {
+		if _, err := f.prepare(t.Context(), l); err != nil {
 			t.Error(err)
 		}
 		if err := os.Remove(lock); err != nil {
@@ -77,7 +77,7 @@ func TestC2_CloneInstallRun(t *testing.T) {
 		}
 	})
 	t.Run("another install command is run in it", func(t *testing.T) {
-		if _, err := f.Prepare(t.Context(), "srv", repo("echo other >>runs", "./server.sh")); err != nil {
+		if _, err := f.prepare(t.Context(), repo("echo other >>runs", "./server.sh")); err != nil {
 			t.Fatal(err)
 		}
 		if got := read(t, clone, "runs"); got != "run\nother" {
@@ -101,7 +101,7 @@ func TestC2_WithoutInstall(t *testing.T) {
 	s.add(t, "an-owner/a.repo", map[string]string{"server.sh": "#!/bin/sh\necho hello\n"})
 	t.Setenv("HOME", "") // go-git looks there for its configuration
 	f := newFixture(t, s.URL+"/", "PATH=/nowhere")
-	spec, err := f.Prepare(t.Context(), "srv", repo(" ", "./server.sh"))
+	spec, err := f.prepare(t.Context(), repo(" ", "./server.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestC2_HalfCloneOfACrashIsNotTaken(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(half, ".git"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := f.Prepare(t.Context(), "srv", repo("", "./server.sh"))
+	spec, err := f.prepare(t.Context(), repo("", "./server.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestC2_StartsOfOneRepositoryDoNotRace(t *testing.T) {
 	var group errgroup.Group
 	for range 4 {
 		group.Go(func() error {
-			_, err := f.Prepare(t.Context(), "srv", repo("echo run >>runs", "./server.sh"))
+			_, err := f.prepare(t.Context(), repo("echo run >>runs", "./server.sh"))
 			return err
 		})
 	}
@@ -157,7 +157,7 @@ func TestC2_StartsOfOneRepositoryDoNotRace(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{cloneName, stampName, lockName}; !slices.Equal(names, want) {
+	if want := []string{cloneName, sourceName, stampName, lockName}; !slices.Equal(names, want) {
 		t.Errorf("files %q, want %q", names, want)
 	}
 	t.Run("waiting for another ends with the context", func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestB27_InstallCommandNeverAsks(t *testing.T) {
 	t.Run("but a program for it that the server's envs name is kept", func(t *testing.T) {
 		l := repo(`test "$GIT_ASKPASS" = /own`, "./server.sh")
 		l.Env["GIT_ASKPASS"] = "/own"
-		if _, err := f.Prepare(soon(t), "srv", l); err != nil {
+		if _, err := f.prepare(soon(t), l); err != nil {
 			t.Error(err)
 		}
 	})
@@ -250,7 +250,7 @@ func TestC2_InstallFails(t *testing.T) {
 	}
 	t.Run("it is tried again, in the clone that is there", func(t *testing.T) {
 		before := s.requests.Load()
-		if _, err := f.Prepare(t.Context(), "srv", repo(`true`, "./server.sh")); err != nil {
+		if _, err := f.prepare(t.Context(), repo(`true`, "./server.sh")); err != nil {
 			t.Error(err)
 		}
 		if s.requests.Load() != before {
@@ -259,7 +259,7 @@ func TestC2_InstallFails(t *testing.T) {
 	})
 	t.Run("with the context, its whole tree ends", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		f.opts.Progress = func(_, line string) {
+		f.opts.Output = func(_, line string) {
 			if line == "ready" {
 				cancel(errors.New("start-up budget of 55 s ended"))
 			}
@@ -312,7 +312,7 @@ func TestA8_CertificatesReachTheClone(t *testing.T) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newFixture(t, s.URL, "GIT_SSL_CAINFO="+file).Prepare(t.Context(), "srv", repo("", "true")); err != nil {
+	if _, err := newFixture(t, s.URL, "GIT_SSL_CAINFO="+file).prepare(t.Context(), repo("", "true")); err != nil {
 		t.Error(err)
 	}
 	if got := mustFail(t, newFixture(t, s.URL, "GIT_SSL_CAINFO="+file+".none").Installer, t.Context(), repo("", "true")); !strings.Contains(got.Error(), "read GIT_SSL_CAINFO") {

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,13 +75,22 @@ func newGitServer(t *testing.T, start func(*httptest.Server)) *gitServer {
 // add makes a repository with two commits of these files.
 func (s *gitServer) add(t *testing.T, name string, files map[string]string) {
 	t.Helper()
+	s.addIn(t, name, ".", files)
+}
+
+// addIn does the same with files in a folder of the repository.
+func (s *gitServer) addIn(t *testing.T, name, folder string, files map[string]string) {
+	t.Helper()
 	work := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(work, folder), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for file, text := range files {
 		mode := os.FileMode(0o644)
 		if strings.HasPrefix(text, "#!") {
 			mode = 0o755
 		}
-		if err := os.WriteFile(filepath.Join(work, file), []byte(text), mode); err != nil {
+		if err := os.WriteFile(filepath.Join(work, folder, file), []byte(text), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,8 +117,10 @@ func (s *gitServer) git(t *testing.T, dir string, args ...string) {
 // fixture is an installer with a host and a folder of its own.
 type fixture struct {
 	*Installer
-	host  *process.Host
-	dir   string
+	host *process.Host
+	dir  string
+
+	mu    sync.Mutex
 	lines []string
 }
 
@@ -128,15 +140,24 @@ func newFixture(t *testing.T, githubURL string, base ...string) *fixture {
 	if base == nil {
 		base = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	}
-	f.Installer = New(Options{Host: host, Dir: f.dir, BaseEnv: base, GitHubURL: githubURL, Log: logger,
-		Progress: func(server, line string) { f.lines = append(f.lines, server+": "+line) }})
+	say := func(server, line string) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.lines = append(f.lines, server+": "+line)
+	}
+	f.Installer = New(Options{Host: host, Dir: f.dir, BaseEnv: base, GitHubURL: githubURL, Log: logger, Progress: say, Output: say})
 	return f
+}
+
+// prepare prepares a server of the name "srv".
+func (f *fixture) prepare(ctx context.Context, l catalog.Launch) (process.Spec, error) {
+	return f.Prepare(ctx, Server{Name: "srv", Launch: l})
 }
 
 // mustFail prepares a server that cannot be, and gives the fault.
 func mustFail(t *testing.T, i *Installer, ctx context.Context, l catalog.Launch) *fault.Fault {
 	t.Helper()
-	_, err := i.Prepare(ctx, "srv", l)
+	_, err := i.Prepare(ctx, Server{Name: "srv", Launch: l})
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Server != "srv" {
 		t.Fatalf("error %v", err)
