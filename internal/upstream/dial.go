@@ -92,6 +92,9 @@ func (d *StdioDialer) open(ctx context.Context, c *stdio, ready ReadyFunc) error
 // fault says how a start went wrong.
 func (d *StdioDialer) fault(c *stdio, err error, ended string, after time.Duration, stderr []string) *fault.Fault {
 	f := &fault.Fault{Server: d.Server, Ran: d.ran(), Ended: ended, After: after, Stderr: stderr, Err: err}
+	if reason := c.Err(); errors.Is(err, ErrGone) && reason != nil { // it had ended before it was asked
+		err = &LostError{Server: d.Server, Err: reason}
+	}
 	var lost *LostError
 	var unanswered *UnansweredError
 	switch {

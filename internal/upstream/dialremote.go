@@ -69,7 +69,11 @@ func (d *RemoteDialer) drop(ctx context.Context, c Conn) {
 // the codes of its answers.
 func (d *RemoteDialer) open(ctx context.Context) (Conn, error) {
 	if d.Remote.sse.Load() {
-		return d.openSSE(ctx)
+		old, err := openSSE(ctx, d.Remote, d.Handler, d.Identity)
+		if err != nil {
+			return nil, err
+		}
+		return d.initialize(ctx, old)
 	}
 	if d.Protocol != "legacy" {
 		c, err := d.discover(ctx)
@@ -79,18 +83,21 @@ func (d *RemoteDialer) open(ctx context.Context) (Conn, error) {
 	}
 	c, err := d.initialize(ctx, newStreamable(ctx, d.Remote, false, d.Handler, d.Identity))
 	if err == nil {
-		streamable := c.(*streamable)
-		streamable.spawn(streamable.listen)
+		c.(*streamable).awaitStream(ctx)
 		return c, nil
 	}
 	if !mayBeSSE(err) {
 		return nil, err
 	}
-	old, oldErr := d.openSSE(ctx)
-	if oldErr != nil {
+	old, oldErr := openSSE(ctx, d.Remote, d.Handler, d.Identity)
+	switch {
+	case errors.Is(oldErr, errEndpoint):
+		return nil, oldErr
+	case oldErr != nil:
 		return nil, fmt.Errorf("%w; nor does it speak HTTP+SSE: %w", err, oldErr)
 	}
-	return old, nil
+	d.Remote.sse.Store(true)
+	return d.initialize(ctx, old)
 }
 
 // probeLimit bounds the wait for an answer to server/discover, which a server of an older revision may
@@ -168,18 +175,6 @@ func mayBeSSE(err error) bool {
 	return errors.As(err, &status) && status.Status/100 == 4 && !status.SignIn() && status.Status != http.StatusTooManyRequests
 }
 
-func (d *RemoteDialer) openSSE(ctx context.Context) (Conn, error) {
-	c, err := openSSE(ctx, d.Remote, d.Handler, d.Identity)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := d.initialize(ctx, c)
-	if err == nil {
-		d.Remote.sse.Store(true)
-	}
-	return conn, err
-}
-
 // fault says how a connection could not be made.
 func (d *RemoteDialer) fault(err error, after time.Duration) *fault.Fault {
 	f := &fault.Fault{Server: d.Remote.o.Server, Ran: d.Remote.name(), After: after, Err: err}
@@ -191,7 +186,7 @@ func (d *RemoteDialer) fault(err error, after time.Duration) *fault.Fault {
 		f.Cause, f.Hint = fault.SignInRequired, d.signInHint(status)
 	case errors.As(err, &status):
 		f.Cause, f.Hint = fault.Unreachable, statusHint(status)
-	case errors.Is(err, errNoMessage):
+	case errors.Is(err, errNoMessage) || errors.Is(err, errEndpoint):
 		f.Cause, f.Hint = fault.HandshakeInvalid, "is it the URL of an MCP endpoint? many end in /mcp or /sse"
 	case errors.As(err, &unanswered):
 		f.Cause = fault.HandshakeTimeout

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"mcp-gateway/internal/wire"
 )
@@ -235,85 +234,4 @@ func (x *exchange) resume(at *cursor, fruitless int) (*http.Response, error) {
 		}
 	}
 	return nil, fmt.Errorf("the answer broke off and cannot be gone on with: %w", last)
-}
-
-// get asks for an event stream: what the server says by itself, or with an event's id the rest of the
-// stream that this was on.
-func (c *streamable) get(ctx context.Context, after string) (*http.Response, error) {
-	h := c.headers("", nil)
-	h["Accept"], h["Accept-Encoding"] = acceptEvents, noCompress
-	if after != "" {
-		h["Last-Event-Id"] = []string{after}
-	}
-	return c.r.do(ctx, c.client, outgoing{verb: http.MethodGet, to: c.url, header: h})
-}
-
-const (
-	steady    = 10 * time.Second // a stream this long was a good one
-	maxSilent = 5                // tries in a row that brought nothing, until the server counts as gone
-)
-
-// listen keeps the stream of a GET open, on which the server says what belongs to no request. Servers
-// may refuse to have one.
-func (c *streamable) listen() {
-	var at cursor
-	for fruitless := 0; ; {
-		began := time.Now()
-		n, outcome := c.listenOnce(&at)
-		if n > 0 || time.Since(began) > steady {
-			fruitless = 0
-		}
-		switch outcome {
-		case listenNever:
-			return
-		case listenUnsent:
-			if fruitless >= maxSilent && len(c.calls.sinks()) == 0 {
-				c.end(fmt.Errorf("%d tries in a row to open its stream did not reach the server", fruitless))
-				return
-			}
-		case listenEnded:
-			if c.session == nil && fruitless >= maxSilent {
-				return // a server without sessions that has nothing to say
-			}
-		}
-		if !sleep(c.ctx, at.delay(fruitless)) {
-			return
-		}
-		fruitless++
-	}
-}
-
-// What became of a stream.
-const (
-	listenEnded  = iota // to be opened again
-	listenUnsent        // the server was not reached
-	listenNever         // the server has none
-)
-
-func (c *streamable) listenOnce(at *cursor) (n, outcome int) {
-	response, err := c.get(c.ctx, at.id)
-	if err != nil {
-		var unsent *UnsentError
-		if errors.As(err, &unsent) {
-			return 0, listenUnsent
-		}
-		return 0, listenEnded
-	}
-	defer response.Body.Close()
-	switch status := response.StatusCode; {
-	case status == http.StatusOK:
-		c.getting.Store(true)
-		defer c.getting.Store(false)
-		n, _ = c.events(response.Body, at, nil)
-		return n, listenEnded
-	case status == http.StatusNotFound && c.session != nil:
-		c.sessionOver()
-		return 0, listenNever
-	case status == http.StatusConflict || status == http.StatusTooManyRequests || status/100 == 5 && status != http.StatusNotImplemented:
-		return 0, listenEnded // another stream counts as open still, or the server is busy
-	case at.id != "" && status == http.StatusBadRequest:
-		at.id = "" // it does not remember the event
-		return 0, listenEnded
-	}
-	return 0, listenNever
 }

@@ -68,7 +68,7 @@ func (e *StatusError) SignIn() bool {
 func (r *Remote) statusError(asked string, response *http.Response, body []byte) *StatusError {
 	e := &StatusError{
 		Asked: asked, Status: response.StatusCode, Challenges: response.Header.Values("WWW-Authenticate"),
-		Body: r.o.Scrub(beginning(body)),
+		Body: r.scrub(beginning(body)),
 	}
 	if at, err := response.Location(); err == nil && response.StatusCode/100 == 3 {
 		e.Location = r.o.Scrub(cleanURL(at))
@@ -81,6 +81,14 @@ func (r *Remote) statusError(asked string, response *http.Response, body []byte)
 	return e
 }
 
+// scrub takes out of a server's text what it may repeat of the URL, beside the known secrets.
+func (r *Remote) scrub(text string) string {
+	if query := r.url.RawQuery; query != "" {
+		text = strings.ReplaceAll(text, query, "…")
+	}
+	return r.o.Scrub(text)
+}
+
 // errNoMessage is an answer without a message of MCP where one has to be.
 var errNoMessage = errors.New("the answer is no message of MCP")
 
@@ -89,7 +97,7 @@ func (r *Remote) noMessage(asked string, response *http.Response, body []byte) e
 	if kind := response.Header.Get("Content-Type"); kind != "" {
 		text += " " + cleaned(kind)
 	}
-	if body := r.o.Scrub(beginning(body)); body != "" {
+	if body := r.scrub(beginning(body)); body != "" {
 		text += ": " + body
 	} else {
 		text += ", empty"

@@ -147,8 +147,8 @@ func TestRemote_StreamOfTheGET(t *testing.T) {
 		c.write <- event([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}`))
 		c.write <- event([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"u","progress":2}}`))
 		c.write <- event(wire.Reply([]byte(id), []byte(`{"content":[{"type":"text","text":"there"}]}`)))
-		if got := r.text(); got != "there" || len(r.progress) != 1 {
-			t.Errorf("got %q after %v", got, r.progress)
+		if got := r.text(); got != "there" || len(r.told()) != 1 {
+			t.Errorf("got %q after %v", got, r.told())
 		}
 		s.on("tools/call", nil)
 	})

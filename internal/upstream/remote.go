@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
 
@@ -36,6 +37,7 @@ type Remote struct {
 	clock     pauses
 	err       error       // why no connection can be made
 	sse       atomic.Bool // it was found to speak HTTP+SSE only
+	mute      atomic.Bool // it gives no headers before it has something to say
 }
 
 // NewRemote prepares for connections to a server. What is wrong with its description is told by the
@@ -70,25 +72,17 @@ func (r *Remote) client() *http.Client {
 	return &http.Client{Transport: r.transport, Jar: jar, CheckRedirect: sameOrigin}
 }
 
-// sending tells how far a request's body has gone on its way.
+// sending tells how far a request has gone on its way.
 type sending struct{ begun, whole atomic.Bool }
 
-// sentBody is a request's body that notes how far it was read.
-type sentBody struct {
-	text *bytes.Reader
-	s    *sending
+// traced notes it in s. A request that met the end of an idle connection begins anew.
+func (s *sending) traced(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { s.begun.Store(false) },
+		GotConn:      func(httptrace.GotConnInfo) { s.begun.Store(true) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) { s.whole.Store(info.Err == nil) },
+	})
 }
-
-func (b *sentBody) Read(p []byte) (int, error) {
-	b.s.begun.Store(true)
-	n, err := b.text.Read(p)
-	if b.text.Len() == 0 {
-		b.s.whole.Store(true)
-	}
-	return n, err
-}
-
-func (b *sentBody) Close() error { return nil }
 
 // outgoing is one HTTP request.
 type outgoing struct {
@@ -115,10 +109,10 @@ func (r *Remote) do(ctx context.Context, client *http.Client, o outgoing) (*http
 	}
 	if o.body != nil {
 		request.ContentLength = int64(len(o.body))
-		request.GetBody = func() (io.ReadCloser, error) { return &sentBody{bytes.NewReader(o.body), o.s}, nil }
+		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(o.body)), nil }
 		request.Body, _ = request.GetBody()
 	}
-	response, err := client.Do(request.WithContext(ctx))
+	response, err := client.Do(request.WithContext(o.s.traced(ctx)))
 	if err == nil {
 		return response, nil
 	}

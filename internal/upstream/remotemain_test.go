@@ -279,6 +279,13 @@ func (p *remotePeer) ended() error {
 	}
 }
 
+// told is the progress that came, which by HTTP may be on another stream than the response.
+func (r *reply) told() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.progress...)
+}
+
 // failure is the error that a call ends with.
 func (r *reply) failure() error {
 	r.t.Helper()

@@ -28,6 +28,9 @@ var _ Conn = (*sse)(nil)
 // errStreamOver is how a connection ends whose stream did.
 var errStreamOver = errors.New("its event stream has ended")
 
+// errEndpoint is an event stream that names a URL for messages which cannot be used.
+var errEndpoint = errors.New("the endpoint that its event stream names")
+
 // openSSE opens the stream and waits for the URL for messages.
 func openSSE(ctx context.Context, r *Remote, h Handler, id Identity) (*sse, error) {
 	c := &sse{}
@@ -93,7 +96,7 @@ func (c *sse) read(body io.Reader, base *url.URL, named chan<- error) {
 		case ev.Name == "endpoint" && c.endpoint == nil:
 			at, err := c.resolve(base, string(ev.Data))
 			if err != nil {
-				named <- &AskError{Asked: "GET", Err: fmt.Errorf("%w: %w", errNoMessage, err)}
+				named <- &AskError{Asked: "GET", Err: err}
 				return
 			}
 			c.endpoint = at
@@ -121,10 +124,10 @@ func (c *sse) over(err error) {
 func (c *sse) resolve(base *url.URL, text string) (*url.URL, error) {
 	at, err := base.Parse(strings.TrimSpace(text))
 	if err != nil {
-		return nil, errors.New("the endpoint that its event stream names is not a URL")
+		return nil, fmt.Errorf("%w is not a URL", errEndpoint)
 	}
 	if originOf(at) != originOf(base) {
-		return nil, fmt.Errorf("the endpoint that its event stream names is elsewhere, at %s", c.r.o.Scrub(cleanURL(at)))
+		return nil, fmt.Errorf("%w is elsewhere, at %s", errEndpoint, c.r.o.Scrub(cleanURL(at)))
 	}
 	at.User = base.User
 	return at, nil

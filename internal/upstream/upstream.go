@@ -27,7 +27,8 @@ type Request struct {
 }
 
 // Sink receives what comes back on one call. Both are called in the connection's reading goroutine,
-// in the order of the server's messages, and must not block.
+// in the order of the server's messages, and must not block. By HTTP a server may send progress on
+// another stream than the response: then it can come at any time.
 type Sink interface {
 	Progress(m wire.Msg)
 	// Done is called once: with the response, or with an error where none can come any more.
