@@ -42,8 +42,9 @@ func runDoctor(ctx context.Context, a *app) error {
 	path := serverPath(a.env)
 	checks := []checkResult{
 		checkProgram(path, "sh", "runCmd and installCmd need it: install a shell"),
-		checkProgram(path, "npx", "servers from npm need Node: install nodejs and npm"),
-		checkProgram(path, "uvx", "servers from PyPI need uv: install it, for instance with pip install uv"),
+		checkProgram(path, "node", "servers from npm need Node.js: install nodejs and npm"),
+		checkProgram(path, "npm", "servers from npm are installed with it: install nodejs and npm"),
+		checkProgram(path, "uv", "servers from PyPI are installed with it, or else with python3 and its venv: pip install uv"),
 		checkCatalog(a),
 		checkWritable("log", a.paths().Log()),
 		checkWritable("servers folder", a.paths().Servers()),
