@@ -13,8 +13,11 @@ import (
 type ask struct {
 	answer func(m wire.Msg, err error)
 	x      *Exchange // on which it was sent, nil for the session's own stream
-	number int       // of the message in the own stream
+	on     *stream   // that it was put on
+	number int       // of the message there
 	since  time.Time
+	// aside is the message itself where it may be for another call than x, whose end is not its then.
+	aside []byte
 }
 
 const (
@@ -33,15 +36,30 @@ var (
 // session's own stream. answer is called once, with the response or with an error. The id returned
 // serves to withdraw the request; it is 0 where answer has been called already.
 func (s *Session) Ask(x *Exchange, method string, params []byte, answer func(m wire.Msg, err error)) (id int64) {
-	a := &ask{answer: answer, x: x, since: time.Now()}
+	return s.ask(&ask{answer: answer, x: x, since: time.Now()}, false, method, params)
+}
+
+// AskAside is Ask for a request that may be for another of the session's calls than the one whose
+// exchange takes it: where that is cancelled, the request goes on.
+func (s *Session) AskAside(x *Exchange, method string, params []byte, answer func(m wire.Msg, err error)) (id int64) {
+	return s.ask(&ask{answer: answer, x: x, since: time.Now()}, true, method, params)
+}
+
+func (s *Session) ask(a *ask, aside bool, method string, params []byte) (id int64) {
+	x := a.x
 	id, err := s.register(a)
 	if err != nil {
-		answer(wire.Msg{}, err)
+		a.answer(wire.Msg{}, err)
 		return 0
 	}
 	message := wire.Request(id, method, params)
-	if x != nil && x.Require(message) {
-		return id
+	if x != nil {
+		if on, number, ok := x.early(item{a: message, kind: important}); ok {
+			if aside {
+				s.setAside(id, a, message, on, number)
+			}
+			return id
+		}
 	}
 	// Who asks on an exchange that is over has been told so, where that ended without a response.
 	if !s.place(id, message) {
@@ -65,6 +83,23 @@ func (s *Session) register(a *ask) (id int64, err error) {
 	s.nextAsk++
 	s.asks[s.nextAsk] = a
 	return s.nextAsk, nil
+}
+
+// setAside notes where a request stands that is to outlive its exchange, which may be over already.
+func (s *Session) setAside(id int64, a *ask, message []byte, on *stream, number int) {
+	s.mu.Lock()
+	a.aside, a.on, a.number = message, on, number
+	s.mu.Unlock()
+	if a.x.reason() != nil {
+		s.move(id, a)
+	}
+}
+
+// move puts a request whose exchange is over on the session's own stream, unless the client has it.
+func (s *Session) move(id int64, a *ask) {
+	if a.on.withdraw(a.number) && !s.place(id, a.aside) {
+		s.answer(id, wire.Msg{}, ErrGone)
+	}
 }
 
 // place puts a request on the session's own stream, if it is still to be asked.
@@ -124,9 +159,21 @@ func (s *Session) answered(m wire.Msg) {
 	}
 }
 
-// dropAsks gives up what was asked on an exchange that has ended without a response.
+// dropAsks gives up what was asked on an exchange that has ended without a response, but for what may
+// be for another one.
 func (s *Session) dropAsks(x *Exchange, reason error) {
-	s.drop(reason, func(a *ask) bool { return a.x == x })
+	aside := map[int64]*ask{}
+	s.mu.Lock()
+	for id, a := range s.asks {
+		if a.x == x && a.aside != nil {
+			aside[id] = a
+		}
+	}
+	s.mu.Unlock()
+	for id, a := range aside {
+		s.move(id, a)
+	}
+	s.drop(reason, func(a *ask) bool { return a.x == x && a.aside == nil })
 }
 
 // dropUnheard gives up what nobody has come to hear.

@@ -168,6 +168,48 @@ func TestAsk_CallIsCancelled(t *testing.T) {
 	(<-answer).Body.Close()
 }
 
+// A request that may be for another call goes on: where the client has it, it can be answered; where it
+// does not, it gets it on the session's own stream.
+func TestAskAside_CallIsCancelled(t *testing.T) {
+	f, calls := holder()
+	s := serve(t, f, Options{})
+	c := s.initialize("2025-11-25")
+	t.Run("heard", func(t *testing.T) {
+		answer := c.async(call(1))
+		x := <-calls
+		out, f := replies()
+		id := x.Session.AskAside(x.Exchange, "roots/list", nil, f)
+		e := events(t, <-answer)
+		e.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, id))
+		x.Cancel(nil)
+		e.end()
+		expect(t, c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":"r"}`, id)), 202, "")
+		if got := <-out; got.result != `"r"` {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("not heard", func(t *testing.T) {
+		answer := c.async(call(2))
+		x := <-calls
+		x.Send([]byte(`"first"`))
+		r := <-answer
+		events(t, r).want(`"first"`)
+		r.Body.Close() // the client may come back
+		for x.heard() {
+			s.pulse()
+		}
+		out, f := replies()
+		id := x.Session.AskAside(x.Exchange, "roots/list", nil, f)
+		x.Cancel(nil)
+		own := events(t, c.get())
+		own.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, id))
+		expect(t, c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":"r"}`, id)), 202, "")
+		if got := <-out; got.result != `"r"` {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 // The same notification that matters waits once: sessions whose clients never listen do not grow.
 func TestSend_Unheard(t *testing.T) {
 	s := serve(t, &fake{}, Options{})

@@ -55,22 +55,29 @@ func (s *Server) exchange(w http.ResponseWriter, m wire.Msg, session *Session, v
 
 // Send puts a message before the response; false where it was dropped, since too many wait or the
 // client takes none.
-func (x *Exchange) Send(message []byte) bool { return x.early(item{a: message, kind: interim}) }
+func (x *Exchange) Send(message []byte) bool {
+	_, _, ok := x.early(item{a: message, kind: interim})
+	return ok
+}
 
 // Require puts a message that may not be dropped, as a request; false where the exchange is over,
 // where the client takes none, or where even so many wait that it cannot be taken.
-func (x *Exchange) Require(message []byte) bool { return x.early(item{a: message, kind: important}) }
+func (x *Exchange) Require(message []byte) bool {
+	_, _, ok := x.early(item{a: message, kind: important})
+	return ok
+}
 
-func (x *Exchange) early(i item) bool {
+// early puts a message before the response, and tells where it stands.
+func (x *Exchange) early(i item) (on *stream, number int, ok bool) {
 	to := x
 	if x.batch != nil {
 		to = x.batch.x
 	}
 	if to.reader.form == onlyJSON {
-		return false
+		return nil, 0, false
 	}
-	_, ok, _ := to.put(i)
-	return ok
+	number, ok, _ = to.put(i)
+	return &to.stream, number, ok
 }
 
 // Finish gives the response as a server's message whose id is replaced by the client's.

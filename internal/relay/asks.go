@@ -32,7 +32,11 @@ func (l *link) Asked(c upstream.Conn, m wire.Msg) {
 		return
 	}
 	calls := callsOf(c)
+	count := len(calls)
 	owner, one := onlyOwner(calls)
+	if calls = live(calls); one && len(calls) == 0 { // whose call it was is not waiting any more
+		owner, one, count = nil, false, 0
+	}
 	if l.session != nil {
 		owner, one = l.session, true
 	}
@@ -59,7 +63,7 @@ func (l *link) Asked(c upstream.Conn, m wire.Msg) {
 		}
 		o.hold(c, m)
 	default:
-		l.refuseAmbiguous(c, m, len(calls))
+		l.refuseAmbiguous(c, m, count)
 	}
 }
 
@@ -109,7 +113,11 @@ func (l *link) askSession(c upstream.Conn, s *downstream.Session, calls []*call,
 		}
 	})
 	a := l.noteAsk(c, m, nil)
-	id := s.Ask(latest(calls, s), m.Method, m.Params, func(reply wire.Msg, err error) {
+	ask := s.Ask
+	if len(calls) > 1 {
+		ask = s.AskAside
+	}
+	id := ask(latest(calls, s), m.Method, m.Params, func(reply wire.Msg, err error) {
 		l.settleAsk(c, m)
 		rest()
 		switch {

@@ -100,7 +100,7 @@ func (l *link) deliver(c upstream.Conn, m wire.Msg, severity int) {
 		l.toSession(c, l.session, m, severity)
 		return
 	}
-	calls := callsOf(c)
+	calls := live(callsOf(c))
 	if owner, one := onlyOwner(calls); one {
 		if s, ok := owner.(*downstream.Session); ok {
 			l.toSession(c, s, m, severity)
@@ -123,7 +123,7 @@ func (l *link) toSession(c upstream.Conn, s *downstream.Session, m wire.Msg, sev
 	if severity < stateOf(s).rank() {
 		return
 	}
-	if x := latest(callsOf(c), s); x != nil && x.Send(m.Raw) {
+	if x := latest(live(callsOf(c)), s); x != nil && x.Send(m.Raw) {
 		return
 	}
 	s.Send(m.Raw, false)

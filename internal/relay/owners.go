@@ -10,7 +10,8 @@ import (
 // A message that a server of the older revisions sends by itself names no call. It is whose calls are
 // in flight, if they are all one client's: a session's, or one exchange of 2026-07-28.
 
-// callsOf lists the clients' calls in flight on a connection; the gateway's own do not count.
+// callsOf lists the clients' calls in flight on a connection, and the cancelled ones for which the server
+// may still speak; the gateway's own do not count.
 func callsOf(c upstream.Conn) []*call {
 	var calls []*call
 	for _, sink := range c.InFlight() {
@@ -20,6 +21,19 @@ func callsOf(c upstream.Conn) []*call {
 	}
 	slices.SortFunc(calls, func(a, b *call) int { return int(a.number - b.number) })
 	return calls
+}
+
+// live leaves out the calls that are over for their clients.
+func live(calls []*call) (out []*call) {
+	for _, k := range calls {
+		k.mu.Lock()
+		over := k.over
+		k.mu.Unlock()
+		if !over {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // owner is the session, or for a client without one the call itself.
