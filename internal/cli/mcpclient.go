@@ -16,6 +16,7 @@ import (
 
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/secret"
+	"mcp-gateway/internal/upstream"
 )
 
 // remoteFlags choose the gateway that the tools commands speak to.
@@ -58,12 +59,18 @@ func connect(ctx context.Context, a *app, r remoteFlags) (*mcpClient, error) {
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "mcp-gateway-cli", Version: readVersion().Version},
 		&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	options := &mcp.ClientSessionOptions{}
+	if r.url == "" {
+		// For a client of 2026-07-28 the gateway adds what that revision wants to the results of older
+		// servers, which are most; here they are to be seen as they were sent.
+		options.ProtocolVersion = upstream.Legacy
+	}
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint:             endpoint,
 		HTTPClient:           &http.Client{Transport: wire},
 		DisableStandaloneSSE: true, // commands read answers only
 		MaxEventSize:         -1,   // a result may be of any size
-	}, nil)
+	}, options)
 	if err != nil {
 		wire.next.CloseIdleConnections()
 		return nil, fmt.Errorf("connect to %s: %w", wire.name, wire.explain(ctx, err))
