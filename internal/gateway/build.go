@@ -10,7 +10,6 @@ import (
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/downstream"
-	"mcp-gateway/internal/fault"
 	"mcp-gateway/internal/httpd"
 	"mcp-gateway/internal/install"
 	"mcp-gateway/internal/process"
@@ -69,6 +68,9 @@ func (g *gateway) local() http.Handler {
 
 // member says how the relay connects to a server.
 func (g *gateway) member(server config.Server) relay.Member {
+	if server.Launch.Kind == catalog.Remote {
+		return g.remote(server)
+	}
 	prepare := &preparation{server: server, installer: g.installer}
 	return relay.Member{
 		Name: server.Name, Options: server.Options,
@@ -79,6 +81,24 @@ func (g *gateway) member(server config.Server) relay.Member {
 				Stderr: func(line string) { g.o.Log.ServerLine(server.Name, line) },
 				Scrub:  g.o.Secrets.Scrub,
 			}}
+		},
+	}
+}
+
+// remote says how the relay connects to a server that is reached by its URL.
+func (g *gateway) remote(server config.Server) relay.Member {
+	remote := upstream.NewRemote(upstream.RemoteOptions{
+		Server: server.Name, URL: server.Launch.URL, Headers: server.Launch.Headers, SSE: server.Launch.Transport == "sse",
+		Env: g.o.Env, Limit: g.o.MaxMessage, Log: g.log, Scrub: g.o.Secrets.Scrub,
+	})
+	return relay.Member{
+		Name: server.Name, Options: server.Options, Remote: true,
+		Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
+			d := &upstream.RemoteDialer{Remote: remote, Protocol: server.Options.Protocol, Handler: h, Identity: id}
+			if d.Protocol == "both" {
+				d.Protocol = map[bool]string{false: "legacy", true: "modern"}[modern]
+			}
+			return d
 		},
 	}
 }
@@ -99,10 +119,6 @@ func (p *preparation) get(ctx context.Context) (process.Spec, error) {
 	defer p.mu.Unlock()
 	if p.done {
 		return p.spec, nil
-	}
-	if p.server.Launch.Kind == catalog.Remote {
-		return p.spec, &fault.Fault{Server: p.server.Name, Cause: fault.BadConfig, Ran: p.server.Launch.URL,
-			Hint: "give a command instead of a url"}
 	}
 	spec, err := p.installer.Prepare(ctx, toInstall(p.server))
 	if err != nil {

@@ -32,6 +32,7 @@ func (l *link) Asked(c upstream.Conn, m wire.Msg) {
 		return
 	}
 	calls := callsOf(c)
+	c = upstream.Whole(c)
 	count := len(calls)
 	owner, one := onlyOwner(calls)
 	if calls = live(calls); one && len(calls) == 0 { // whose call it was is not waiting any more

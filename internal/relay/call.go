@@ -34,6 +34,7 @@ type call struct {
 	timer  *time.Timer        // the entry's call limit, nil for none
 	asking int                // questions that the client has not answered: the limit rests
 	rounds int                // answers that wanted more input
+	resent int                // times that the server had not taken it
 	held   held
 }
 
@@ -52,7 +53,7 @@ func (r *Relay) send(ctx context.Context, x *downstream.Exchange, m *member, par
 			l.wantLevel(level)
 		}
 	}
-	if x.Modern() && !l.modern && wire.Get(params, "requestState") != nil {
+	if x.Modern() && !l.modern.Load() && wire.Get(params, "requestState") != nil {
 		r.fail(ctx, x, wire.CodeInvalidParams, "the requestState is not known any more: its call was answered or given up; send the request without it")
 		return k
 	}
@@ -218,8 +219,11 @@ func (k *call) Progress(m wire.Msg) {
 
 // Done implements upstream.Sink.
 func (k *call) Done(m wire.Msg, err error) {
-	if err == nil && k.link.modern && k.session != nil && needsInput(m) {
+	if err == nil && k.link.modern.Load() && k.session != nil && needsInput(m) {
 		k.round(m)
+		return
+	}
+	if upstream.Retryable(err) && k.resend() {
 		return
 	}
 	k.mu.Lock()
@@ -227,6 +231,25 @@ func (k *call) Done(m wire.Msg, err error) {
 	if !k.over {
 		k.answer(m, err)
 	}
+}
+
+// resend makes a request again that the server has not taken: it did not know the session, or could not
+// be reached. It is false where that has been tried often enough.
+func (k *call) resend() bool {
+	k.mu.Lock()
+	if k.over || k.rounds > 0 || k.resent == maxTries {
+		k.mu.Unlock()
+		return false
+	}
+	k.resent++
+	k.up = nil
+	if k.timer != nil {
+		k.timer.Stop()
+		k.timer = nil
+	}
+	k.mu.Unlock()
+	k.connect()
+	return true
 }
 
 // answer ends the call and gives its answer to the client, when it is there. The caller holds mu.
@@ -251,7 +274,7 @@ func (k *call) finish(m wire.Msg, err error) {
 		k.x.FailRaw(refused)
 	case err != nil:
 		k.x.Fail(serverError(k.link.m.Name, err))
-	case k.link.modern == k.x.Modern() && !k.link.renames(k.x, m.Result):
+	case k.link.modern.Load() == k.x.Modern() && !k.link.renames(k.x, m.Result):
 		k.x.Finish(m)
 	default:
 		k.link.incoming(k.x, m)
@@ -279,10 +302,11 @@ func serverError(server string, err error) *wire.Error {
 }
 
 // linkFor is the connection line that serves an exchange: the session's own one, where the entry asks
-// for that.
+// for that, or a remote server knows its clients, so that what it asks reaches the right one.
 func (r *Relay) linkFor(x *downstream.Exchange, m *member) *link {
-	if m.Options.Isolated && x.Session != nil {
+	l := m.links[era(x)]
+	if x.Session != nil && (m.Options.Isolated || m.Remote && !l.shared.Load()) {
 		return stateOf(x.Session).own(r, m, x.Session)
 	}
-	return m.links[era(x)]
+	return l
 }

@@ -113,7 +113,7 @@ func (l *link) wantLevel(level string) {
 
 func (l *link) sendLevel(c upstream.Conn, level string) {
 	hello := c.Hello()
-	if l.modern || level == "" || !hello.Can("logging") {
+	if l.modern.Load() || level == "" || !hello.Can("logging") {
 		return
 	}
 	// A server that ends now is asked again when it is started again.

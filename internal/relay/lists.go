@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"mcp-gateway/internal/telemetry"
@@ -33,6 +34,10 @@ func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 	hello := c.Hello()
 	out := &listing{server: l.m.Name, conn: c, options: l.m.Options, instructions: hello.Instructions, capabilities: hello.Capabilities}
 	last := l.listing.Load()
+	if l.m.Remote {
+		l.modern.Store(hello.Version == upstream.Modern)
+		l.shared.Store(hello.Stateless)
+	}
 	if l.session != nil {
 		l.attend(c) // a session's own process is listed by the shared one
 		return nil
@@ -73,10 +78,27 @@ func (l *link) publish(out *listing) {
 
 func (l *link) read(ctx context.Context, c upstream.Conn, f feature) ([][]byte, error) {
 	var meta []byte
-	if l.modern {
+	if l.modern.Load() {
 		meta = upstream.ModernMeta(l.identity())
 	}
-	return upstream.ListAll(ctx, c, f.method, f.member, meta)
+	elements, err := upstream.ListAll(ctx, c, f.method, f.member, meta)
+	if f.tools && l.m.Remote && l.modern.Load() {
+		elements = l.withoutBadHeaders(elements)
+	}
+	return elements, err
+}
+
+// withoutBadHeaders leaves out the tools that cannot be called by HTTP, since the protocol does not allow
+// what they want repeated in headers.
+func (l *link) withoutBadHeaders(tools [][]byte) [][]byte {
+	return slices.DeleteFunc(tools, func(tool []byte) bool {
+		_, err := upstream.ParamHeaders(wire.Get(tool, "inputSchema"))
+		if err != nil {
+			name, _ := wire.GetString(tool, "name")
+			l.r.o.Log.Warn("tool left out", telemetry.KeyServer, l.m.Name, telemetry.KeyTool, name, telemetry.KeyError, err)
+		}
+		return err != nil
+	})
 }
 
 func featuresOf(hello upstream.Hello) (changed []string) {

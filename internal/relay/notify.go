@@ -37,7 +37,7 @@ func (r *Relay) passOn(s *downstream.Session, m wire.Msg) {
 		own = []*link{r.members[r.names[0]].links[legacy]}
 	}
 	for _, l := range own {
-		if c := l.server.Live(); c != nil && !l.modern {
+		if c := l.server.Live(); c != nil && !l.modern.Load() {
 			// A server that has just ended need not be told.
 			_ = c.Notify(m.Method, m.Params)
 		}
@@ -60,15 +60,15 @@ func (r *Relay) announce(methods ...string) {
 func (l *link) Notified(c upstream.Conn, m wire.Msg) {
 	switch m.Method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
-		l.reload(c, m.Method)
+		l.reload(upstream.Whole(c), m.Method)
 	case "notifications/resources/updated":
 		l.updated(m)
 	case "notifications/message":
 		l.deliver(c, m, rank(levelOf(m)))
 	case "notifications/cancelled":
-		l.withdraw(c, m)
+		l.withdraw(upstream.Whole(c), m)
 	case "notifications/elicitation/complete":
-		l.elicitationComplete(c, m)
+		l.elicitationComplete(upstream.Whole(c), m)
 	case "notifications/subscriptions/acknowledged":
 	default:
 		l.once(m.Method)

@@ -24,7 +24,8 @@ import (
 type Member struct {
 	Name    string
 	Options catalog.Options
-	// Dial makes the dialer for connections to it: of 2026-07-28 where modern is set.
+	Remote  bool // it is reached by its URL, and says itself which revision it speaks
+	// Dial makes the dialer for connections to it: of 2026-07-28 where modern is set, if it is a process.
 	Dial func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer
 }
 
@@ -213,32 +214,34 @@ type link struct {
 	r       *Relay
 	m       *member
 	session *downstream.Session // whose own process it is, nil for one that all share
-	modern  bool                // the server speaks 2026-07-28
+	modern  atomic.Bool         // the server speaks 2026-07-28
+	shared  atomic.Bool         // a remote server keeps nothing of its clients
 	server  *upstream.Server
 	listing atomic.Pointer[listing]
 
 	mu      sync.Mutex
-	dirty   map[string]bool          // lists to be read again
-	reading bool                     // a goroutine reads them
-	level   string                   // the log level that the server was asked for
-	single  string                   // the lowest level that a request of 2026-07-28 wanted
-	watched map[string]int           // subscriptions by the server's own URI
-	asks    map[askKey]*asked        // the server's requests that a client has been given
-	listens map[string]upstream.Call // open subscriptions/listen towards the server
-	unknown map[string]bool          // unknown notifications that were logged
+	dirty   map[string]bool       // lists to be read again
+	reading bool                  // a goroutine reads them
+	level   string                // the log level that the server was asked for
+	single  string                // the lowest level that a request of 2026-07-28 wanted
+	watched map[string]int        // subscriptions by the server's own URI
+	asks    map[askKey]*asked     // the server's requests that a client has been given
+	listens map[string]*listening // open subscriptions/listen towards the server
+	unknown map[string]bool       // unknown notifications that were logged
 
 	elicited map[string]*downstream.Session // whom an elicitation by URL was given to
 }
 
 func (r *Relay) newLink(m *member, modern bool, s *downstream.Session) *link {
-	l := &link{r: r, m: m, modern: modern, session: s, watched: map[string]int{}}
+	l := &link{r: r, m: m, session: s, watched: map[string]int{}}
+	l.modern.Store(modern)
 	timeout := m.Options.StartTimeout
 	if timeout == 0 {
 		timeout = r.o.StartTimeout
 	}
 	l.server = upstream.NewServer(r.ctx, upstream.ServerOptions{
 		Name: m.Name, Dialer: m.Dial(modern, l, l.identity()), StartTimeout: timeout, Log: r.o.Log,
-		Ready: l.readLists, Ended: l.ended,
+		Ready: l.readLists, Ended: l.ended, Keep: m.Remote && s == nil,
 	})
 	return l
 }

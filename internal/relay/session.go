@@ -66,7 +66,7 @@ func (st *state) own(r *Relay, m *member, s *downstream.Session) *link {
 	defer st.mu.Unlock()
 	l := st.isolated[m.Name]
 	if l == nil {
-		l = r.newLink(m, m.links[legacy].modern, s)
+		l = r.newLink(m, m.links[legacy].modern.Load(), s)
 		if st.closed {
 			l.server.Refuse() // the session has just ended: the call will see that
 		}

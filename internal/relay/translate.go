@@ -18,9 +18,9 @@ var modernMeta = []string{downstream.MetaVersion, downstream.MetaCapabilities, d
 // outgoing makes a request's params fit the server's era.
 func (l *link) outgoing(x *downstream.Exchange, params []byte) []byte {
 	switch {
-	case x.Modern() && !l.modern:
+	case x.Modern() && !l.modern.Load():
 		return toLegacy(params)
-	case !x.Modern() && l.modern:
+	case !x.Modern() && l.modern.Load():
 		changes := []wire.Change{
 			{Key: downstream.MetaVersion, Value: wire.Quote(upstream.Modern)},
 			{Key: downstream.MetaClientInfo, Value: orEmpty(x.Session.ClientInfo, l.r.identity().ClientInfo)},
@@ -86,7 +86,7 @@ func (l *link) incoming(x *downstream.Exchange, m wire.Msg) {
 // errorFor exchanges the code for a resource that is not there, which differs between the eras.
 func (l *link) errorFor(x *downstream.Exchange, object []byte) []byte {
 	code := string(wire.Get(object, "code"))
-	if x.Modern() && !l.modern && code == strconv.Itoa(wire.CodeNotFound) {
+	if x.Modern() && !l.modern.Load() && code == strconv.Itoa(wire.CodeNotFound) {
 		return wire.Edit(object, wire.Change{Key: "code", Value: strconv.AppendInt(nil, wire.CodeInvalidParams, 10)})
 	}
 	return object
@@ -96,7 +96,7 @@ func (l *link) resultFor(x *downstream.Exchange, result []byte) []byte {
 	if l.renames(x, result) {
 		result = l.r.tables[era(x)].Load().exposeLinks(l.m.Name, x.Msg.Method, result)
 	}
-	if x.Modern() && !l.modern && wire.Kind(result) == '{' {
+	if x.Modern() && !l.modern.Load() && wire.Kind(result) == '{' {
 		var add []wire.Change
 		if wire.Get(result, "resultType") == nil {
 			add = append(add, wire.Change{Key: "resultType", Value: []byte(`"complete"`)})

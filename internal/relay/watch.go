@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/upstream"
@@ -40,7 +41,7 @@ func (r *Relay) subscribe(ctx context.Context, x *downstream.Exchange, t *table)
 		r.reply(ctx, x, []byte("{}"))
 		return
 	}
-	if l.modern {
+	if l.modern.Load() {
 		l.mu.Lock()
 		if c := l.server.Live(); c != nil {
 			l.watchOn(c, own)
@@ -95,7 +96,7 @@ func (l *link) watch(own string) {
 // watchOn asks a connection to tell of a resource. The caller holds mu. A server that ends now is asked
 // again when it is started again.
 func (l *link) watchOn(c upstream.Conn, own string) {
-	if l.modern {
+	if l.modern.Load() {
 		l.openListen(c, own, fmt.Appendf(nil, `{"resourceSubscriptions":[%s]}`, wire.Quote(own)))
 		return
 	}
@@ -114,7 +115,7 @@ func (l *link) unwatch(own string) {
 		delete(l.listens, own)
 		up.Cancel(nil)
 	}
-	if c := l.server.Live(); c != nil && !l.modern {
+	if c := l.server.Live(); c != nil && !l.modern.Load() {
 		// A server that ends now has no subscriptions.
 		_, _ = c.Begin(upstream.Request{Method: "resources/unsubscribe", Params: uriParams(own)}, discard{})
 	}
@@ -163,15 +164,73 @@ func plainParams(params []byte, own, uri string) []byte {
 
 // openListen sends subscriptions/listen; key is the resource, "" for the lists. The caller holds mu.
 func (l *link) openListen(c upstream.Conn, key string, notifications []byte) {
-	params := fmt.Appendf(nil, `{"notifications":%s,"_meta":%s}`, notifications, upstream.ModernMeta(l.identity()))
-	up, err := c.Begin(upstream.Request{Method: "subscriptions/listen", Params: params}, discard{})
+	l.listenAgain(&listening{l: l, c: c, key: key, notifications: notifications})
+}
+
+// listenAgain is openListen for a stream that may have been open before. The caller holds mu.
+func (l *link) listenAgain(s *listening) {
+	params := fmt.Appendf(nil, `{"notifications":%s,"_meta":%s}`, s.notifications, upstream.ModernMeta(l.identity()))
+	s.began = time.Now()
+	up, err := s.c.Begin(upstream.Request{Method: "subscriptions/listen", Params: params}, s)
 	if err != nil {
 		return // it has just ended
 	}
+	s.Call = up
 	if l.listens == nil {
-		l.listens = map[string]upstream.Call{}
+		l.listens = map[string]*listening{}
 	}
-	l.listens[key] = up
+	l.listens[s.key] = s
+}
+
+// listening is a subscriptions/listen towards a server, and the sink of its end.
+type listening struct {
+	discard
+	upstream.Call
+	l             *link
+	c             upstream.Conn
+	key           string
+	notifications []byte
+	began         time.Time
+	short         int // streams in a row that ended soon
+}
+
+const (
+	longListen    = time.Minute // a stream this long was a good one
+	firstRelisten = time.Second
+)
+
+// Done implements upstream.Sink: a stream that ends, while its server does not, is opened again. A server
+// that refuses it has none.
+func (s *listening) Done(m wire.Msg, err error) {
+	if m.Err == nil {
+		s.l.r.tasks.start(s.reopen)
+	}
+}
+
+func (s *listening) reopen() {
+	if time.Since(s.began) > longListen {
+		s.short = 0
+	}
+	wait := min(firstRelisten<<min(s.short, 10), longListen)
+	s.short++
+	select {
+	case <-time.After(wait):
+	case <-s.c.Done():
+		return // the next connection has its own
+	case <-s.l.r.ctx.Done():
+		return
+	}
+	s.l.mu.Lock()
+	still := s.l.listens[s.key] == s
+	if still {
+		s.l.listenAgain(s)
+	}
+	s.l.mu.Unlock()
+	if still && s.key == "" {
+		for _, f := range features[:3] { // what changed meanwhile, nobody has told
+			s.l.reload(s.c, f.changed)
+		}
+	}
 }
 
 // attend opens what a fresh connection has to tell of by itself: changes of lists, and what clients
@@ -183,7 +242,7 @@ func (l *link) attend(c upstream.Conn) {
 	if l.level = l.lowest(); l.level != "" {
 		l.sendLevel(c, l.level)
 	}
-	if l.modern {
+	if l.modern.Load() {
 		l.openListen(c, "", []byte(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`))
 	}
 	for own := range l.watched {

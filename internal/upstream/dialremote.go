@@ -75,16 +75,21 @@ func (d *RemoteDialer) open(ctx context.Context) (Conn, error) {
 		}
 		return d.initialize(ctx, old)
 	}
-	if d.Protocol != "legacy" {
+	known := d.Protocol == "" && d.Remote.legacy.Load() // what was found once is the server's way, until it fails
+	if d.Protocol != "legacy" && !known {
 		c, err := d.discover(ctx)
 		if err == nil || d.Protocol == "modern" || ctx.Err() != nil || conclusive(err) {
 			return c, err
 		}
 	}
 	c, err := d.initialize(ctx, newStreamable(ctx, d.Remote, false, d.Handler, d.Identity))
+	d.Remote.legacy.Store(err == nil)
 	if err == nil {
 		c.(*streamable).awaitStream(ctx)
 		return c, nil
+	}
+	if known && ctx.Err() == nil && !conclusive(err) {
+		return d.open(ctx)
 	}
 	if !mayBeSSE(err) {
 		return nil, err

@@ -147,6 +147,14 @@ type onCall struct {
 // InFlight lists the call.
 func (c onCall) InFlight() []Sink { return []Sink{c.sink} }
 
+// Whole is the connection that a handler was given a view of, which has all its calls in flight.
+func Whole(c Conn) Conn {
+	if view, ok := c.(onCall); ok {
+		return view.Conn
+	}
+	return c
+}
+
 // messageIn reads one message. An error without an id, which servers answer what they could not read
 // with, becomes one to the request with this id, where that is not 0.
 func messageIn(text []byte, id int64) (wire.Msg, bool) {

@@ -38,6 +38,7 @@ type Remote struct {
 	err       error       // why no connection can be made
 	sse       atomic.Bool // it was found to speak HTTP+SSE only
 	mute      atomic.Bool // it gives no headers before it has something to say
+	legacy    atomic.Bool // it was found to know no server/discover
 }
 
 // NewRemote prepares for connections to a server. What is wrong with its description is told by the

@@ -303,6 +303,7 @@ func TestRemote_ServerThatCannotBeReachedAnyMore(t *testing.T) {
 	p.call("echo", "{}")
 	s.CloseClientConnections()
 	s.Close()
+	p.remote.transport.CloseIdleConnections() // else the call may find one whose end is not noticed yet
 	err := p.begin("echo", "{}", "").failure()
 	if !Retryable(err) {
 		t.Errorf("the call cannot be made again: %v", err)

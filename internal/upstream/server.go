@@ -31,6 +31,7 @@ type ServerOptions struct {
 	Log          *slog.Logger
 	Ready        ReadyFunc    // an error makes the start a failed one
 	Ended        func(c Conn) // called after a connection that was ready has ended
+	Keep         bool         // a connection that has ended is made again without a call that wants it
 }
 
 // Server keeps one connection to a server: made at Start, made again by the next call after it has
@@ -44,6 +45,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	attempt  *attempt
+	keeping  bool
 	restarts int
 	failures int // in a row, forgotten after a stable time
 	retryAt  time.Time
@@ -193,6 +195,35 @@ func (s *Server) watch(r *run) {
 	if s.o.Ended != nil {
 		s.o.Ended(r.conn)
 	}
+	if s.o.Keep {
+		s.keep()
+	}
+}
+
+// keepDelay is the least wait before a connection is made again that no call wants.
+const keepDelay = time.Second
+
+// keep makes a new connection, however often that fails. Calls may do so meanwhile.
+func (s *Server) keep() {
+	s.mu.Lock()
+	other := s.keeping
+	s.keeping = true
+	s.mu.Unlock()
+	if other {
+		return
+	}
+	for s.Live() == nil {
+		s.mu.Lock()
+		wait := max(time.Until(s.retryAt), keepDelay)
+		s.mu.Unlock()
+		if !sleep(s.ctx, wait) {
+			break
+		}
+		_, _ = s.Conn(s.ctx) // a failure is logged and remembered there
+	}
+	s.mu.Lock()
+	s.keeping = false
+	s.mu.Unlock()
 }
 
 // ended notes the end of a connection, once. The caller holds mu.

@@ -37,7 +37,7 @@ type Sink interface {
 
 // Handler receives what a server says by itself. It is called in a reading goroutine of the connection,
 // of which there may be several by HTTP, and must not block. Where a message came on a call's own stream,
-// the InFlight of the connection given lists that call alone.
+// the InFlight of the connection given lists that call alone; Whole gives the connection itself.
 type Handler interface {
 	// Notified gets every notification but progress.
 	Notified(c Conn, m wire.Msg)
