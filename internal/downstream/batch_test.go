@@ -1,10 +1,15 @@
 package downstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"mcp-gateway/internal/wire"
@@ -181,4 +186,26 @@ func TestB61_BatchOf20250326(t *testing.T) {
 		second := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no response: the client has ended its session"}}`, y.Msg.ID)
 		sameElements(t, read(t, <-answer), result(string(x.Msg.ID)), second)
 	})
+}
+
+// A batch's HTTP request ends after all that it has begun.
+func TestB61_BatchWaitsForItsRequests(t *testing.T) {
+	var returned atomic.Int64
+	s := New(&fake{serve: func(ctx context.Context, x *Exchange) {
+		_ = x.Wait(ctx)
+		for range 1000 {
+			runtime.Gosched()
+		}
+		returned.Add(1)
+	}}, Options{})
+	session := newSession(s, V20250326, &wire.Msg{})
+	s.open(session)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // the client has gone
+	r := httptest.NewRequestWithContext(ctx, "POST", "/mcp", strings.NewReader("["+call(1)+","+call(2)+"]"))
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Mcp-Session-Id": {session.ID}}
+	s.ServeHTTP(httptest.NewRecorder(), r)
+	if n := returned.Load(); n != 2 || s.InFlight() != 0 || session.isBusy() {
+		t.Errorf("%d have returned, %d are in flight", n, s.InFlight())
+	}
 }

@@ -103,6 +103,9 @@ func TestRefusals(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := s.do(test.method, test.body, test.h)
 			refused(t, r, test.status, test.code, test.id, test.says)
+			if r.Close != (r.StatusCode == 413) {
+				t.Errorf("status %d, and the connection is closed: %v", r.StatusCode, r.Close)
+			}
 			if allow := r.Header.Get("Allow"); (r.StatusCode == 405) != (allow != "") {
 				t.Errorf("status %d with Allow %q", r.StatusCode, allow)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -159,6 +160,79 @@ func TestParkedCallThatIsFetchedLives(t *testing.T) {
 	s.sweep(time.Now().Add(2 * keepFor))
 	echo(x.Exchange)
 	e.want(result(1))
+}
+
+// A call that was fetched, and whose second connection is lost too.
+func TestParkedCallIsLostAgain(t *testing.T) {
+	f, calls := holder()
+	s := serve(t, f, Options{})
+	c := s.initialize("2025-11-25")
+	for _, fetched := range []bool{true, false} {
+		x, _ := cut(t, c, calls, 1)
+		id := fmt.Sprintf("%d-0", x.number)
+		r := c.get("Last-Event-ID", id)
+		x.Send([]byte(progress(2)))
+		events(t, r).want(progress(2))
+		r.Body.Close()
+		for x.heard() {
+			s.pulse()
+		}
+		if fetched {
+			e := events(t, c.get("Last-Event-ID", id))
+			e.want(progress(2))
+			echo(x.Exchange)
+			e.want(result(1))
+			e.end()
+			continue
+		}
+		abandoned := make(chan struct{})
+		x.OnAbandon(func() { close(abandoned) })
+		s.sweep(time.Now().Add(2 * keepFor))
+		<-abandoned
+	}
+	if s.InFlight() != 0 || c.session().isBusy() {
+		t.Error("something is in flight")
+	}
+}
+
+// What is kept of an answered call does not keep its request, which may be large.
+func TestPastDoesNotHoldTheRequest(t *testing.T) {
+	f, calls := holder()
+	s := serve(t, f, Options{})
+	c := s.initialize("2025-11-25")
+	answer := c.async(call(1))
+	x := <-calls
+	x.Send([]byte(progress(1)))
+	m, err := wire.ParseServer([]byte(`{"id":7,"result":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Finish(m)
+	read(t, <-answer)
+	kept := c.session().past[0].items
+	if last := kept[len(kept)-1]; string(last.b) != "1" || &last.b[0] == &x.Msg.ID[0] {
+		t.Errorf("got %s", last.b)
+	}
+}
+
+// failing is an answer whose connection turns out to be dead when it is written to.
+type failing struct{ *httptest.ResponseRecorder }
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// What a reader took and could not write is there for the next one, even without an event id.
+func TestGET_WhatCouldNotBeWrittenComesAgain(t *testing.T) {
+	s := serve(t, &fake{}, Options{})
+	c := s.initialize("2024-11-05")
+	session := c.session()
+	session.Send([]byte("1"), true)
+	session.Send([]byte("2"), true)
+	r := httptest.NewRequest("GET", "/mcp", nil)
+	r.Header = http.Header{"Mcp-Session-Id": {c.id}}
+	s.ServeHTTP(failing{httptest.NewRecorder()}, r)
+	e := events(t, c.get())
+	e.want("1")
+	e.want("2")
 }
 
 // From a client without event ids nobody can take the response any more: of a plain answer, and in

@@ -68,9 +68,10 @@ func TestLineReader_B06_NeverALineEnd(t *testing.T) {
 func TestLineReader_B05_EndOfACutLine(t *testing.T) {
 	// Just over the limit, so that little is left to be dropped: the id is among what was kept.
 	in := `{"jsonrpc":"2.0","result":"` + strings.Repeat("x", 1<<20) + `","id":7}`
-	for _, more := range []int{0, 1, 100, 5000, 70_000} {
-		line, err := NewLineReader(strings.NewReader(in+strings.Repeat(" ", more)+"\n{}\n"), 1<<20).Next()
-		if err != nil || line.Size != len(in)+more || line.Cut && more < keepTail-10 && !bytes.Contains(line.End, []byte(`"id":7}`)) {
+	for _, more := range []int{0, 1, 100, 200} {
+		r := io.MultiReader(strings.NewReader(in), strings.NewReader(strings.Repeat(" ", more)+"\n{}\n"))
+		line, err := NewLineReader(r, 1<<20).Next()
+		if err != nil || line.Size != len(in)+more || !line.Cut || !bytes.Contains(line.End, []byte(`"id":7}`)) {
 			t.Errorf("%d more: %d bytes, cut %v, end %q, %v", more, line.Size, line.Cut, line.End, err)
 		}
 	}
