@@ -113,6 +113,8 @@ type entry struct {
 	fields map[string]json.RawMessage
 	known  *catalog.Entry // nil when the catalogue does not have the name
 	used   map[string]bool
+
+	referred map[string]bool // variables that headers name
 }
 
 func (e *entry) problem(field, message, hint string) {

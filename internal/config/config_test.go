@@ -114,11 +114,14 @@ func TestParse_Forms(t *testing.T) {
 			want: catalog.Launch{Kind: catalog.Command, Command: "node", Args: []string{"a b", "$C", ""}, Env: env("D", "e"), Dir: "/f"}},
 		{name: "url", text: `{"x": {"url": "https://h/mcp?a=b", "headers": {"Authorization": "Bearer t"}}}`, server: "x",
 			want: catalog.Launch{Kind: catalog.Remote, URL: "https://h/mcp?a=b", Headers: env("Authorization", "Bearer t")}},
+		{name: "B69 url with variables in its headers", text: `{"x": {"url": "https://h", "headers": {"A": "${T}", "B": "Bearer ${T}-${U_2}$", "C": "$T pa$$word ${ {T} $"}, "envs": {"T": "a$b${U_2}", "U_2": ""}}}`, server: "x",
+			want: catalog.Launch{Kind: catalog.Remote, URL: "https://h", Env: env("T", "a$b${U_2}", "U_2", ""),
+				Headers: env("A", "a$b${U_2}", "B", "Bearer a$b${U_2}-$", "C", "$T pa$$word ${ {T} $")}},
 		{name: "url with the old transport", text: `{"x": {"url": "https://h/sse", "type": "sse"}}`, server: "x",
 			want: catalog.Launch{Kind: catalog.Remote, URL: "https://h/sse", Transport: "sse"}},
 		{name: "url with variables", text: `{"x": {"url": "https://h", "env": {"A": "b"}, "gateway": {"user": "u"}}}`, server: "x",
 			want:     catalog.Launch{Kind: catalog.Remote, URL: "https://h", Env: env("A", "b")},
-			warnings: []string{`server "x": environment variables have no effect on a remote server`, `server "x": gateway.user has no effect on a remote server`}},
+			warnings: []string{`server "x": the variable "A" has no effect on a remote server, as no header names it`, `server "x": gateway.user has no effect on a remote server`}},
 		{name: "a misspelled field", text: `{"github/o/r": {"runCmd": "x", "installcmd": "y"}}`, server: "github/o/r",
 			want:     catalog.Launch{Kind: catalog.GitHub, Owner: "o", Repo: "r", Run: "x"},
 			warnings: []string{`server "github/o/r": unknown field "installcmd" is ignored (did you mean "installCmd"?)`}},
@@ -261,14 +264,14 @@ func TestSecrets(t *testing.T) {
 	config := parse(t, `{
 		"typed": {"key": "prop-secret", "envs": {"TOKEN": "env-secret", "DSN": "postgres://u:p%40ssword@db/x?sslkey=file-key", "EMPTY": ""}},
 		"shell": {"runCmd": "x", "env": {"PEM": "-----BEGIN KEY-----\nline-of-key\nxy\n"}},
-		"web": {"url": "https://u:url-password@h/mcp?apiKey=url%2Dkey&tools=search", "headers": {"Authorization": "Bearer header-token", "Accept": "text/a, text/b"}}
+		"web": {"url": "https://u:url-password@h/mcp?apiKey=url%2Dkey&tools=search", "headers": {"Authorization": "Bearer header-token", "Accept": "text/a, text/b", "X-Key": "${KEY}"}, "envs": {"KEY": "from-envs"}}
 	}`)
 	var got []string
 	for _, v := range config.Secrets() {
 		got = append(got, v.Reveal())
 	}
 	want := []string{
-		"-----BEGIN KEY-----", "-----BEGIN KEY-----\nline-of-key\nxy\n", "Bearer header-token", "env-secret", "file-key", "header-token",
+		"-----BEGIN KEY-----", "-----BEGIN KEY-----\nline-of-key\nxy\n", "Bearer header-token", "env-secret", "file-key", "from-envs", "header-token",
 		"line-of-key", "p%40ssword", "p@ssword", "postgres://u:p%40ssword@db/x?sslkey=file-key", "prop-secret", "text/a, text/b",
 		"url%2Dkey", "url-key", "url-password",
 	}

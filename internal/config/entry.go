@@ -18,7 +18,7 @@ const maxServerName = 128
 
 // entry reads one server. It is false for a server that is refused or left out.
 func (p *parser) entry(member document.Member) (Server, bool) {
-	e := &entry{parser: p, name: member.Name, fields: map[string]json.RawMessage{}, used: map[string]bool{}}
+	e := &entry{parser: p, name: member.Name, fields: map[string]json.RawMessage{}, used: map[string]bool{}, referred: map[string]bool{}}
 	before := len(p.problems)
 	if !strings.HasPrefix(member.Name, githubPrefix) {
 		e.known, _ = p.catalog.Lookup(member.Name)
@@ -34,7 +34,7 @@ func (p *parser) entry(member document.Member) (Server, bool) {
 	p.count++
 	server := Server{Name: e.name, Options: e.options()}
 	environment := e.environment()
-	server.Launch = e.launch()
+	server.Launch = e.launch(environment)
 	if server.Launch.Env == nil {
 		server.Launch.Env = map[string]secret.Value{}
 	}
@@ -43,7 +43,7 @@ func (p *parser) entry(member document.Member) (Server, bool) {
 	}
 	addSecrets(&server.Launch, environment)
 	if server.Launch.Kind == catalog.Remote {
-		e.checkRemote(&server, len(environment) > 0)
+		e.checkRemote(&server, environment)
 	} else if server.Options.Protocol == "" {
 		server.Options.Protocol = "legacy"
 	}
@@ -102,7 +102,7 @@ func (e *entry) leftOut() bool {
 }
 
 // launch finds out which form the entry has and reads it.
-func (e *entry) launch() catalog.Launch {
+func (e *entry) launch(environment map[string]secret.Value) catalog.Launch {
 	var forms []string
 	for _, field := range []string{"runCmd", "command", "url"} {
 		if e.has(field) && (field != "url" || e.known == nil) {
@@ -126,7 +126,7 @@ func (e *entry) launch() catalog.Launch {
 	case e.known != nil:
 		return e.catalogued()
 	case slices.Contains(forms, "url"):
-		return e.remote()
+		return e.remote(environment)
 	}
 	e.problem("", "is not in the catalogue", e.unknownHint())
 	return catalog.Launch{}
