@@ -23,10 +23,10 @@ ifneq ($(PIP_INDEX),)
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX)
 endif
 
-.PHONY: help build check deps test run stop clean
+.PHONY: help build check deps test run stop clean catalog-check
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s $$'\t' 2>/dev/null || sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s $$'\t' 2>/dev/null || sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)
 
 build: ## build the static binary bin/mcp-gateway
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -ldflags='-s -w' -o $(BIN) ./cmd/mcp-gateway
@@ -50,6 +50,9 @@ run: build ## start a gateway with four servers under .run and call a tool
 
 stop: ## stop the gateway of "make run"
 	@$(BIN) --root $(RUN_ROOT) stop
+
+catalog-check: build $(CACHE)/uv/.ready ## install and start every server of the catalogue (hours; goes on where it was; ARGS=-help)
+	PATH=$(CURDIR)/$(CACHE)/uv/bin:$$PATH $(GO) run ./internal/catalogcheck -binary $(BIN) -work $(CACHE)/catalog-check $(ARGS)
 
 clean: ## remove everything that was built or installed
 	rm -rf bin $(CACHE) $(RUN_ROOT)

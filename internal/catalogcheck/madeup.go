@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+
+	"mcp-gateway/internal/catalog"
+)
+
+// madeUpConfig is a configuration with a value for each property that must be given. The values look
+// like what servers check before they list their tools; none is anybody's.
+func madeUpConfig(e *catalog.Entry, dir string) []byte {
+	properties := map[string]any{}
+	for name, p := range e.Properties {
+		if p.Required && len(p.Default) == 0 {
+			properties[name] = madeUp(name, p, dir)
+		}
+	}
+	text, _ := json.Marshal(map[string]any{e.Name: properties}) // made of plain values
+	return text
+}
+
+func madeUp(name string, p catalog.Property, dir string) any {
+	switch p.Type {
+	case "integer", "number":
+		return 1
+	case "boolean":
+		return true
+	case "array":
+		return []string{madeUpText(name, p, dir)}
+	}
+	return madeUpText(name, p, dir)
+}
+
+func madeUpText(name string, p catalog.Property, dir string) string {
+	if len(p.Enum) > 0 {
+		return p.Enum[0]
+	}
+	lower := strings.ToLower(name + " " + p.Description)
+	name = strings.ToLower(name)
+	has := func(text string, words ...string) bool {
+		for _, word := range words {
+			if strings.Contains(text, word) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has(name, "url", "uri", "endpoint") || has(lower, "base url", "url of"):
+		return "https://example.com"
+	case has(name, "path", "dir", "folder", "file", "paths") && !has(name, "profile"):
+		return dir
+	case has(name, "port"):
+		return "8080"
+	case has(name, "host", "domain", "site", "server"):
+		return "example.com"
+	case has(name, "email", "user"):
+		return "someone@example.com"
+	case has(name, "region"):
+		return "us-east-1"
+	case has(name, "timezone"):
+		return "Europe/Berlin"
+	}
+	return "0123456789abcdef0123456789abcdef"
+}
