@@ -8,6 +8,7 @@ REQUIREMENTS := internal/e2e/testdata/requirements
 CLIENTS := internal/e2e/testdata/clients
 EVERYTHING_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+IMAGE_SERVERS := duckduckgo fetch time arxiv filesystem memory sequentialthinking
 LISTEN ?= 127.0.0.1:50005
 RUN_ROOT := $(CURDIR)/.run
 
@@ -23,7 +24,7 @@ ifneq ($(PIP_INDEX),)
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX)
 endif
 
-.PHONY: help build check deps test run stop clean catalog-check
+.PHONY: help build check deps test image-test run stop clean catalog-check
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s $$'\t' 2>/dev/null || sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)
@@ -39,11 +40,15 @@ check: ## formatting, vet, staticcheck, tidy, a static build
 	$(GO) mod tidy -diff
 	$(MAKE) --no-print-directory build
 
-deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/fastmcp/.ready $(CACHE)/uv/.ready $(CACHE)/npm/.ready $(CACHE)/gobin/.ready ## install what the tests need into .cache
+deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/fastmcp/.ready $(CACHE)/uv/.ready $(CACHE)/npm/.ready $(CACHE)/gobin/.ready $(CACHE)/template/.ready $(CACHE)/e2b/.ready ## install what the tests need into .cache
 
 test: deps ## run every test
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
 	$(GO) test $(RACE) -timeout 15m ./...
+
+image-test: build $(CACHE)/py1/.ready $(CACHE)/template/.ready ## build template/Dockerfile without Docker, and use the image as a sandbox (needs root)
+	internal/e2e/image.sh $(CACHE)/image $(IMAGE_SERVERS)
+	$(GO) test -count=1 -v -run '^TestE1_Image$$' ./internal/e2e/ -args -image $(CACHE)/image
 
 run: build ## start a gateway with four servers under .run and call a tool
 	@LISTEN=$(LISTEN) internal/demo/run.sh $(BIN) $(RUN_ROOT)
@@ -72,6 +77,14 @@ $(CACHE)/npm/.ready: $(CLIENTS)/package.json
 	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
 	@# The package node fetches its binary by an install script, which npm may be set not to run.
 	@cd $(@D)/node_modules/node && { [ -x bin/node ] || node installArchSpecificPackage; }
+	@touch $@
+
+# E2B's TypeScript SDK, and the compiler that checks the template made with it.
+$(CACHE)/e2b/.ready: template/e2b/package.json
+	@rm -rf $(@D)
+	@mkdir -p $(@D)
+	cp $< $(@D)/
+	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
 	@touch $@
 
 # The server that the official conformance suite is run against, directly and through the gateway.
