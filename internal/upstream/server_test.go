@@ -156,10 +156,10 @@ func TestB21_StableRunForgetsFailures(t *testing.T) {
 func TestRestartsAreCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *fakeConn
-		ended := 0
+		var ended atomic.Int64
 		s := NewServer(t.Context(), ServerOptions{Name: "s", StartTimeout: time.Minute, Log: slog.New(slog.DiscardHandler),
 			Dialer: dialFunc(func(context.Context) (Conn, error) { c = newFakeConn(); return c, nil }),
-			Ended:  func(Conn) { ended++ }})
+			Ended:  func(Conn) { ended.Add(1) }})
 		for i := range 3 {
 			if _, err := s.Conn(t.Context()); err != nil {
 				t.Fatal(err)
@@ -174,8 +174,8 @@ func TestRestartsAreCountedOnce(t *testing.T) {
 			t.Errorf("state %+v", st)
 		}
 		s.Close(t.Context())
-		if ended != 3 {
-			t.Errorf("%d ends were told", ended)
+		if n := ended.Load(); n != 3 {
+			t.Errorf("%d ends were told", n)
 		}
 	})
 }
@@ -293,7 +293,7 @@ func TestB20_CrashedServerComesBack(t *testing.T) {
 		last = st.PID
 		_ = syscall.Kill(last, syscall.SIGKILL)
 		<-c.Done()
-		if !gone(last) {
+		if !dead(last) {
 			t.Errorf("process %d is still there", last)
 		}
 	}

@@ -142,10 +142,18 @@ func (a acknowledged) Progress(wire.Msg)    {}
 func (a acknowledged) Done(wire.Msg, error) { a.k.heard() }
 
 func (c *stdio) Notify(method string, params []byte) error {
-	return c.out.send(wire.Notification(method, params))
+	return gone(c.out.send(wire.Notification(method, params)))
 }
 
-func (c *stdio) Answer(response []byte) error { return c.out.send(response) }
+func (c *stdio) Answer(response []byte) error { return gone(c.out.send(response)) }
+
+// gone makes ErrGone of the error of an input that is closed.
+func gone(err error) error {
+	if errors.Is(err, errClosed) {
+		return ErrGone
+	}
+	return err
+}
 
 func (c *stdio) InFlight() []Sink { return c.calls.sinks() }
 

@@ -154,8 +154,8 @@ func TestB11_ParallelCalls(t *testing.T) {
 	}
 }
 
-// gone tells whether a process is no more.
-func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+// dead tells whether a process is no more.
+func dead(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func TestB12_StubbornServerIsEnded(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
@@ -168,7 +168,7 @@ func TestB12_StubbornServerIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Fields(string(text)) {
-		if pid, _ := strconv.Atoi(line); !gone(pid) {
+		if pid, _ := strconv.Atoi(line); !dead(pid) {
 			t.Errorf("process %d is still there", pid)
 		}
 	}
