@@ -224,7 +224,9 @@ func TestRemote_Redirects(t *testing.T) {
 	}
 	t.Run("in a circle", func(t *testing.T) {
 		s := newWebServer(t)
-		round := func(w http.ResponseWriter, r *http.Request, _ request) { http.Redirect(w, r, "/round", 307) }
+		round := func(w http.ResponseWriter, r *http.Request, _ request) {
+			http.Redirect(w, r, "/round", http.StatusTemporaryRedirect)
+		}
 		for _, what := range []string{"server/discover", "initialize", "GET"} {
 			s.on(what, round)
 		}

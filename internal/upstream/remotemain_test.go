@@ -3,7 +3,6 @@ package upstream
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -305,12 +304,4 @@ func sameBytes(t *testing.T, what string, got, want []byte) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: %.300s, want %.300s", what, got, want)
 	}
-}
-
-func decode[T any](t *testing.T, text []byte) (v T) {
-	t.Helper()
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatalf("%v: %.300s", err, text)
-	}
-	return v
 }
