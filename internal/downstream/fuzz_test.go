@@ -125,6 +125,17 @@ func FuzzLastEventID(f *testing.F) {
 		if !ok {
 			t.Fatal("the stream has not ended")
 		}
+		held, waiting := 0, 0
+		for n, i := range s.items {
+			if s.first+n <= at {
+				held += i.size()
+			} else {
+				waiting += i.size()
+			}
+		}
+		if s.held != held || s.waiting != waiting {
+			t.Fatalf("%d bytes are kept and %d wait, but %d and %d are counted", held, waiting, s.held, s.waiting)
+		}
 		expected := at + 1
 		for i, number, c := s.next(wake); i.size() > 0; i, number, c = s.next(wake) {
 			if number != expected || string(i.a) != fmt.Sprint(number) || c != goesOn {

@@ -104,7 +104,7 @@ func serve(t testing.TB, h Handler, o Options) *site {
 	return s
 }
 
-// header pairs.
+// headers are pairs of name and value; a name after a plus is added to what is there.
 type headers []string
 
 func (s *site) do(method, body string, h headers) *http.Response {
@@ -121,8 +121,12 @@ func (s *site) doCtx(ctx context.Context, method, body string, h headers) *http.
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", acceptBoth)
 	for i := 0; i < len(h); i += 2 {
-		if r.Header.Del(h[i]); h[i+1] != none {
-			r.Header.Add(h[i], h[i+1])
+		name, another := strings.CutPrefix(h[i], "+")
+		if !another {
+			r.Header.Del(name)
+		}
+		if h[i+1] != none {
+			r.Header.Add(name, h[i+1])
 		}
 	}
 	response, err := s.http.Client().Do(r)

@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 		{"B58 unknown session, DELETE", "DELETE", "", headers{"Mcp-Session-Id", "made-up"}, 404, -32001, "null", "session not found"},
 		{"B58 GET without session", "GET", "", nil, 400, -32600, "null", "Mcp-Session-Id header is missing"},
 		{"B58 DELETE without session", "DELETE", "", nil, 400, -32600, "null", "Mcp-Session-Id header is missing"},
-		{"two session ids", "POST", ping, headers{"Mcp-Session-Id", c.id + ", " + c.id}, 404, -32001, "1", "session not found"},
+		{"two session ids", "POST", ping, headers{"Mcp-Session-Id", c.id, "+Mcp-Session-Id", c.id}, 404, -32001, "1", "session not found"},
 		{"B63 null id", "POST", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, headers{"Mcp-Session-Id", c.id}, 400, -32600, "null", "an id is a string or a number"},
 		{"trap 21 parse error", "POST", `{"jsonrpc":"2.0","id":5,"method":`, headers{"Mcp-Session-Id", c.id}, 400, -32700, "5", "not valid JSON"},
 		{"trap 21 parse error before the id", "POST", `{"jsonrpc":`, headers{"Mcp-Session-Id", c.id}, 400, -32700, "null", "not valid JSON"},

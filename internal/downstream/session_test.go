@@ -108,6 +108,9 @@ func TestB46_Cancel(t *testing.T) {
 		cancel(`"a"`)
 		expect(t, <-answer, 200, "") // an empty event stream
 		over(x)
+		if n := len(c.session().past); n > 0 {
+			t.Error("something is kept, but there is nothing to come back for")
+		}
 	})
 	t.Run("streamed", func(t *testing.T) {
 		answer := c.async(call(2))
