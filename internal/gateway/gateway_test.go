@@ -264,6 +264,21 @@ func TestB19_HealthAndStatus(t *testing.T) {
 	contains(t, g.log(), "server=a", "signal: killed", "hello, starting")
 }
 
+func TestB09_B7_LogLinesNameTheirServer(t *testing.T) {
+	g := start(t, map[string]entry{"a": {Args: []string{"-stderr-every=2ms", "-stderr=from a"}}, "b": {Args: []string{"-stderr-every=2ms", "-stderr=from b"}}})
+	eventually(t, "lines of both", func() bool {
+		return strings.Contains(g.log(), "server=a line=x") && strings.Contains(g.log(), "server=b line=x")
+	})
+	contains(t, g.log(), `server=a line="from a"`, `server=b line="from b"`)
+	info, err := os.Stat(g.o.Paths.Log())
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if l := len(g.client("").Tools()); l == 0 {
+		t.Error("no tools")
+	}
+}
+
 func TestB77_EmptyConfiguration(t *testing.T) {
 	g := start(t, map[string]entry{})
 	status, body := g.get("/health")
