@@ -1,5 +1,7 @@
 package mcptest
 
+//lint:file-ignore SA1019 The revisions before 2026-07-28 have sampling and logging, and these are tested.
+
 import (
 	"context"
 	"encoding/json"
@@ -41,8 +43,8 @@ type RemoteServer struct {
 func StartRemote(t testing.TB, kind string) *RemoteServer {
 	t.Helper()
 	s := &RemoteServer{kind: kind, Waiting: make(chan bool, 100), Cancelled: make(chan bool, 100), over: make(chan bool)}
-	s.Restart()
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Forget()
+	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL + "/mcp"
 	t.Cleanup(func() {
 		close(s.over)
@@ -53,7 +55,8 @@ func StartRemote(t testing.TB, kind string) *RemoteServer {
 	return s
 }
 
-func (s *RemoteServer) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler: the server behind a front of the test's own.
+func (s *RemoteServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, &http.Request{Method: r.Method, Header: r.Header.Clone(), Host: r.Host, RemoteAddr: r.RemoteAddr})
 	handler := s.handler
@@ -89,8 +92,15 @@ func (s *RemoteServer) end() {
 	}
 }
 
-// Restart makes the server forget everything, as if its process had been started again at its address.
+// Restart makes the server forget everything and drops its connections, as if its process had been
+// started again at its address.
 func (s *RemoteServer) Restart() {
+	s.Forget()
+	s.http.CloseClientConnections()
+}
+
+// Forget makes the server forget everything.
+func (s *RemoteServer) Forget() {
 	s.end()
 	server := mcp.NewServer(&mcp.Implementation{Name: "remote", Version: "1"}, &mcp.ServerOptions{Instructions: "Far away."})
 	s.addTools(server)
@@ -109,9 +119,6 @@ func (s *RemoteServer) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mcp, s.handler = server, handler
-	if s.http != nil {
-		s.http.CloseClientConnections()
-	}
 }
 
 func text(format string, args ...any) *mcp.CallToolResult {
@@ -144,12 +151,13 @@ func (s *RemoteServer) addTools(server *mcp.Server) {
 		}
 		return text("%s", answer.Content.(*mcp.TextContent).Text), nil
 	})
-	add("elicit", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "well?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)})
-		if err != nil {
-			return nil, err
+	// The SDK turns the input that is wanted into a request, for clients before 2026-07-28.
+	add("elicit", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if answer, ok := r.Params.InputResponses["answer"].(*mcp.ElicitResult); ok {
+			return text("%s %v, %s", answer.Action, answer.Content["name"], r.Params.RequestState), nil
 		}
-		return text("%s %v", answer.Action, answer.Content["a"]), nil
+		schema := json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)
+		return &mcp.CallToolResult{RequestState: "state", InputRequests: mcp.InputRequestMap{"answer": &mcp.ElicitParams{Message: "well?", RequestedSchema: schema}}}, nil
 	})
 	add("wait", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		s.Waiting <- true

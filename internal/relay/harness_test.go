@@ -33,6 +33,7 @@ type server struct {
 	flags   []string
 	modern  []string // flags of the process for clients of 2026-07-28, with protocol "both"
 	options catalog.Options
+	url     string // of a remote server instead
 }
 
 // flags is a server with these flags and no options.
@@ -91,6 +92,10 @@ func newRig(t *testing.T, servers map[string]server, o rigOptions) *rig {
 	}
 	var members []relay.Member
 	for name, s := range servers {
+		if s.url != "" {
+			members = append(members, remoteMember(name, s, log))
+			continue
+		}
 		members = append(members, relay.Member{Name: name, Options: s.options, Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
 			flags := s.flags
 			if modern && s.modern != nil {
@@ -132,6 +137,15 @@ func newRig(t *testing.T, servers map[string]server, o rigOptions) *rig {
 		}
 	})
 	return g
+}
+
+func remoteMember(name string, s server, log *slog.Logger) relay.Member {
+	remote := upstream.NewRemote(upstream.RemoteOptions{
+		Server: name, URL: s.url, Limit: 64 << 20, Log: log, Scrub: func(s string) string { return s },
+	})
+	return relay.Member{Name: name, Options: s.options, Remote: true, Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
+		return &upstream.RemoteDialer{Remote: remote, Protocol: s.options.Protocol, Handler: h, Identity: id}
+	}}
 }
 
 // start builds a rig and starts all servers.
