@@ -212,6 +212,9 @@ func (g order) openLog(checked *config.Config, second io.Writer) (*telemetry.Log
 		return nil, err
 	}
 	log.SetScrubber(scrubber(checked, g.Token))
+	if err := log.CatchCrashes(); err != nil {
+		log.Logger().Warn("a crash would leave no trace in the log", telemetry.KeyError, err)
+	}
 	for _, warning := range checked.Warnings {
 		log.Logger().Warn("configuration", telemetry.KeyLine, warning)
 	}
