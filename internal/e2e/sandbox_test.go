@@ -33,11 +33,12 @@ type sandbox struct {
 // sandboxInit makes the machine and becomes its process 1, which reaps, as an init does.
 const sandboxInit = `set -e
 mount --make-rprivate /
-mount -t overlay -o "lowerdir=$1,upperdir=$2/disk,workdir=$2/work" overlay "$2/root"
-mount -t proc proc "$2/root/proc"
-mount --rbind /dev "$2/root/dev"
+cd "$2" # its name may have a comma, which options do not bear
+mount -t overlay -o "lowerdir=$1,upperdir=disk,workdir=work" overlay root
+mount -t proc proc root/proc
+mount --rbind /dev root/dev
 ip link set lo up
-cd "$2/root"
+cd root
 exec chroot . /bin/bash -c 'echo up; while :; do sleep 3600 & wait $!; done'`
 
 // newSandbox starts a machine on the files below image.
