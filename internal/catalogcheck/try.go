@@ -86,6 +86,7 @@ func (a *attempt) prepare() error {
 		"UV_CACHE_DIR="+cache("uv"), "PIP_CACHE_DIR="+cache("pip"),
 		"GOMODCACHE="+cache("gomod"), "GOCACHE="+cache("gobuild"), "GOPATH="+cache("gopath"),
 		"CARGO_HOME="+or(get(a.check.env, "CARGO_HOME"), filepath.Join(real, ".cargo")),
+		"RUSTUP_HOME="+or(get(a.check.env, "RUSTUP_HOME"), filepath.Join(real, ".rustup")),
 		"PYENV_ROOT="+or(get(a.check.env, "PYENV_ROOT"), filepath.Join(real, ".pyenv")),
 		// Browsers are hundreds of megabytes, and no server needs one to list its tools.
 		"PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1", "PUPPETEER_SKIP_DOWNLOAD=1")
