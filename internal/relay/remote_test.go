@@ -199,7 +199,6 @@ func TestB26_RemoteServerIsStartedAgain(t *testing.T) {
 				eventually(t, "calls work again", func() bool { return client.Request("tools/call", mcptest.CallParams("echo", "{}")).Error == nil })
 			}
 			works()
-			eventually(t, "without a call", func() bool { return g.state("far").State == upstream.StateReady })
 		})
 	}
 	t.Run("with a call in flight", func(t *testing.T) {
@@ -210,6 +209,18 @@ func TestB26_RemoteServerIsStartedAgain(t *testing.T) {
 		r := waiting.Must()
 		refused(t, r, -32603, `"far"`)
 	})
+}
+
+// Nobody has to call it first: its lists may have changed, and /health counts it.
+func TestRemoteServerComesBackByItself(t *testing.T) {
+	for _, kind := range knowing {
+		s, g := remote(t, kind)
+		s.Forget()
+		eventually(t, kind, func() bool {
+			state := g.state("far")
+			return state.State == upstream.StateReady && state.Restarts == 1
+		})
+	}
 }
 
 func TestRemoteListsChange(t *testing.T) {

@@ -315,3 +315,31 @@ func TestB26_ErrorTextsMeanNothing(t *testing.T) {
 		t.Error("it is decided by words")
 	}
 }
+
+func TestServerThatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		s := newTestServer(t.Context(), dialFunc(func(context.Context) (Conn, error) {
+			if dials++; dials%10 != 1 {
+				return nil, fmt.Errorf("no %d", dials)
+			}
+			return newFakeConn(), nil
+		}))
+		s.o.Keep = true
+		defer s.Close(t.Context())
+		c, err := s.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want := 11; want < 50; want += 10 {
+			c.(*fakeConn).end(errors.New("gone"))
+			began := time.Now()
+			for s.Live() == nil {
+				time.Sleep(time.Second)
+			}
+			if c = s.Live(); dials != want || time.Since(began) > 10*maxDelay {
+				t.Errorf("%d dials, want %d; %s", dials, want, time.Since(began))
+			}
+		}
+	})
+}
