@@ -9,15 +9,15 @@ import (
 	"mcp-gateway/internal/wire"
 )
 
-// ask is a request to the client that is not answered.
+// ask is a request to the client that is not answered. All but answer is under the session's mu.
 type ask struct {
-	answer func(m wire.Msg, err error)
-	x      *Exchange // on which it was sent, nil for the session's own stream
-	on     *stream   // that it was put on
-	number int       // of the message there
-	since  time.Time
-	// aside is the message itself where it may be for another call than x, whose end is not its then.
-	aside []byte
+	answer  func(m wire.Msg, err error)
+	x       *Exchange // on which it was sent, nil for the session's own stream
+	aside   bool      // it may be for another call than x, whose end is not its then
+	message []byte
+	on      *stream // that it was put on, nil while it is on its way
+	number  int     // of the message there
+	since   time.Time
 }
 
 const (
@@ -36,40 +36,42 @@ var (
 // session's own stream. answer is called once, with the response or with an error. The id returned
 // serves to withdraw the request; it is 0 where answer has been called already.
 func (s *Session) Ask(x *Exchange, method string, params []byte, answer func(m wire.Msg, err error)) (id int64) {
-	return s.ask(&ask{answer: answer, x: x, since: time.Now()}, false, method, params)
+	return s.ask(&ask{answer: answer, x: x}, method, params)
 }
 
 // AskAside is Ask for a request that may be for another of the session's calls than the one whose
 // exchange takes it: where that is cancelled, the request goes on.
 func (s *Session) AskAside(x *Exchange, method string, params []byte, answer func(m wire.Msg, err error)) (id int64) {
-	return s.ask(&ask{answer: answer, x: x, since: time.Now()}, true, method, params)
+	return s.ask(&ask{answer: answer, x: x, aside: true}, method, params)
 }
 
-func (s *Session) ask(a *ask, aside bool, method string, params []byte) (id int64) {
+func (s *Session) ask(a *ask, method string, params []byte) (id int64) {
 	x := a.x
-	id, err := s.register(a)
+	id, err := s.register(a, method, params)
 	if err != nil {
 		a.answer(wire.Msg{}, err)
 		return 0
 	}
-	message := wire.Request(id, method, params)
 	if x != nil {
-		if on, number, ok := x.early(item{a: message, kind: important}); ok {
-			if aside {
-				s.setAside(id, a, message, on, number)
+		if on, number, ok := x.early(item{a: a.message, kind: important}); ok {
+			s.mu.Lock()
+			a.on, a.number = on, number
+			s.mu.Unlock()
+			if a.aside && x.reason() != nil {
+				s.move(id, a)
 			}
 			return id
 		}
 	}
 	// Who asks on an exchange that is over has been told so, where that ended without a response.
-	if !s.place(id, message) {
+	if !s.place(id) {
 		s.answer(id, wire.Msg{}, ErrGone)
 		return 0
 	}
 	return id
 }
 
-func (s *Session) register(a *ask) (id int64, err error) {
+func (s *Session) register(a *ask, method string, params []byte) (id int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -81,51 +83,50 @@ func (s *Session) register(a *ask) (id int64, err error) {
 		s.asks = map[int64]*ask{}
 	}
 	s.nextAsk++
+	a.since = time.Now()
+	a.message = wire.Request(s.nextAsk, method, params)
 	s.asks[s.nextAsk] = a
 	return s.nextAsk, nil
 }
 
-// setAside notes where a request stands that is to outlive its exchange, which may be over already.
-func (s *Session) setAside(id int64, a *ask, message []byte, on *stream, number int) {
-	s.mu.Lock()
-	a.aside, a.on, a.number = message, on, number
-	s.mu.Unlock()
-	if a.x.reason() != nil {
-		s.move(id, a)
-	}
-}
-
-// move puts a request whose exchange is over on the session's own stream, unless the client has it.
-func (s *Session) move(id int64, a *ask) {
-	if a.on.withdraw(a.number) && !s.place(id, a.aside) {
-		s.answer(id, wire.Msg{}, ErrGone)
-	}
-}
-
 // place puts a request on the session's own stream, if it is still to be asked.
-func (s *Session) place(id int64, message []byte) bool {
+func (s *Session) place(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.asks[id]
 	if a == nil {
 		return false
 	}
-	number, ok, _ := s.own.put(item{a: message, kind: important})
-	a.x, a.number = nil, number
+	number, ok, _ := s.own.put(item{a: a.message, kind: important})
+	a.x, a.on, a.number = nil, &s.own, number
 	return ok
+}
+
+// move puts a request whose exchange is over on the session's own stream, unless the client has it.
+func (s *Session) move(id int64, a *ask) {
+	if s.takeBack(a) && !s.place(id) {
+		s.answer(id, wire.Msg{}, ErrGone)
+	}
+}
+
+// takeBack takes a request from its stream, if the client has not got it.
+func (s *Session) takeBack(a *ask) bool {
+	s.mu.Lock()
+	on, number := a.on, a.number
+	s.mu.Unlock()
+	return on != nil && on.withdraw(number)
 }
 
 // Withdraw forgets a request to the client and tells it so, if it has got it.
 func (s *Session) Withdraw(id int64, params []byte) {
-	a := s.take(id)
-	if a != nil {
+	if a := s.take(id); a != nil {
 		s.retract(a, params)
 	}
 }
 
 // retract tells the client that a request needs no answer any more.
 func (s *Session) retract(a *ask, params []byte) {
-	if a.x == nil && s.own.withdraw(a.number) {
+	if s.takeBack(a) {
 		return
 	}
 	note := wire.Notification("notifications/cancelled", params)
@@ -162,10 +163,11 @@ func (s *Session) answered(m wire.Msg) {
 // dropAsks gives up what was asked on an exchange that has ended without a response, but for what may
 // be for another one.
 func (s *Session) dropAsks(x *Exchange, reason error) {
+	s.drop(reason, func(a *ask) bool { return a.x == x && !a.aside })
 	aside := map[int64]*ask{}
 	s.mu.Lock()
 	for id, a := range s.asks {
-		if a.x == x && a.aside != nil {
+		if a.x == x {
 			aside[id] = a
 		}
 	}
@@ -173,7 +175,6 @@ func (s *Session) dropAsks(x *Exchange, reason error) {
 	for id, a := range aside {
 		s.move(id, a)
 	}
-	s.drop(reason, func(a *ask) bool { return a.x == x && a.aside == nil })
 }
 
 // dropUnheard gives up what nobody has come to hear.
@@ -182,7 +183,7 @@ func (s *Session) dropUnheard(now time.Time) {
 		return
 	}
 	s.drop(errNoStream, func(a *ask) bool {
-		return a.x == nil && now.Sub(a.since) > askGrace && s.own.withdraw(a.number)
+		return a.on == &s.own && now.Sub(a.since) > askGrace && s.own.withdraw(a.number)
 	})
 }
 

@@ -118,6 +118,16 @@ func TestTrap6_AskIsAnsweredInAnyCase(t *testing.T) {
 		session.Send([]byte(`"next"`), true)
 		events(t, c.get()).want(`"next"`)
 	})
+	t.Run("withdrawn before the client comes back for it", func(t *testing.T) {
+		f, calls := holder()
+		s := serve(t, f, Options{})
+		c := s.initialize("2025-11-25")
+		x, last := cut(t, c, calls, 1)
+		_, answer := replies()
+		x.Session.Withdraw(x.Session.Ask(x.Exchange, "roots/list", nil, answer), []byte("{}"))
+		echo(x.Exchange)
+		events(t, c.get("Last-Event-ID", last)).want(result(1))
+	})
 	t.Run("too many", func(t *testing.T) {
 		refusal := error(nil)
 		n := 0

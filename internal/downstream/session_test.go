@@ -324,6 +324,8 @@ func TestConcurrency(t *testing.T) {
 				id := x.Session.Ask(x, "roots/list", nil, func(wire.Msg, error) {})
 				x.Session.Withdraw(id, []byte("{}"))
 				x.Session.Ask(x, "roots/list", nil, func(wire.Msg, error) {})
+				id = x.Session.AskAside(x, "roots/list", nil, func(wire.Msg, error) {})
+				defer x.Session.Withdraw(id, nil)
 			}
 			echo(x)
 		})
