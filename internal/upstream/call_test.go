@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -96,6 +97,25 @@ func TestB46_Cancel(t *testing.T) {
 			t.Errorf("the server saw %s", got)
 		}
 	})
+}
+
+// A server may ask for a call until it has read that the call is cancelled: so long it is one of those
+// that a question may be for (relay-facts, trap 14).
+func TestTrap14_CancelledCallLingers(t *testing.T) {
+	for flag, lingers := range map[string]bool{
+		`-answer=ping={"jsonrpc":"2.0","method":"notifications/none"}`: true, // that answers no ping
+		"-prompts=2":        false,
+		"-answer-cancelled": false,
+	} {
+		p := dial(t, flag)
+		r := p.begin("cancellable", "{}", `"t"`)
+		<-r.first
+		r.call.Cancel(nil)
+		p.call("cancelled", `{"wait":1}`) // which is behind the ping
+		if got := slices.Contains(p.conn.InFlight(), Sink(r)); got != lingers {
+			t.Errorf("with %s: still in flight %v", flag, got)
+		}
+	}
 }
 
 func TestAskIsCancelledWithItsContext(t *testing.T) {

@@ -195,16 +195,19 @@ func (cs *calls) progress(m wire.Msg) {
 	}
 	cs.mu.Lock()
 	k := cs.tokens[tokenKey(token)]
-	over := k == nil || cs.leaving[k.id] == k
+	var sink Sink
+	if k != nil && cs.pending[k.id] == k {
+		sink = k.sink
+	}
 	cs.mu.Unlock()
-	if over {
+	if sink == nil {
 		return
 	}
 	if k.given != nil {
 		m.Raw = m.ParamsWith(wire.Edit(m.Params, wire.Change{Key: "progressToken", Value: k.token}))
 		m, _ = wire.ParseServer(m.Raw)
 	}
-	k.sink.Progress(m)
+	sink.Progress(m)
 }
 
 // withToken finds the one call with a progress token, nil where there is none or several.
