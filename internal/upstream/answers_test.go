@@ -56,6 +56,7 @@ func TestB66_TypesThatLie(t *testing.T) {
 		{"event stream that begins with an unknown field", "text/event-stream", "x-mine: 1\n\ndata: $R\n\n", 0},
 		{"event stream that begins with empty lines", "application/json", "\n\n\r\ndata: $R\n\n", 0},
 		{"document after white space and a byte order mark", "application/json", "\xef\xbb\xbf \r\n\t$R\n\n", 0},
+		{"document after much white space that kept it alive", "application/json", strings.Repeat(" ", 2000) + "$R", 0},
 		{"array", "application/json", "[$P,$R]", 1},
 		{"array in an event", "text/event-stream", "data: [$P,$R]\n\n", 1},
 		{"two documents", "application/json", "$P\n$R\n", 1},

@@ -113,7 +113,11 @@ func (x *exchange) refused(response *http.Response) error {
 	status := response.StatusCode
 	m, isMessage := messageIn(text, 0)
 	isMessage = isMessage && m.Err != nil && string(m.ID) == fmt.Sprint(x.k.id)
-	if x.sessionOver(status, isMessage) {
+	var refusal []byte // of this very request
+	if isMessage {
+		refusal = m.Err
+	}
+	if x.sessionOver(status, refusal) {
 		x.c.sessionOver()
 		return fmt.Errorf("%w: %w", ErrGone, errSessionOver)
 	}
@@ -133,28 +137,29 @@ func (x *exchange) refused(response *http.Response) error {
 
 // sessionOver tells whether a refusal means that the session is not known. That is 404; servers with
 // 400 for it refuse a ping too.
-func (x *exchange) sessionOver(status int, answers bool) bool {
+func (x *exchange) sessionOver(status int, refusal []byte) bool {
 	if x.c.session == nil || x.c.hello.Load() == nil {
 		return false
 	}
-	if status == http.StatusNotFound {
-		return true
-	}
-	if status != http.StatusBadRequest || answers {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(x.ctx, oneWayLimit)
+	code := string(wire.Get(refusal, "code"))
+	theCalls := refusal != nil && code != "-32000" && code != "-32001" // which SDKs' servers use for sessions
+	return status == http.StatusNotFound || status == http.StatusBadRequest && !theCalls && !x.c.knowsSession(x.ctx)
+}
+
+// knowsSession asks a server that refuses something whether it knows the session.
+func (c *streamable) knowsSession(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, oneWayLimit)
 	defer cancel()
-	h := x.c.headers("ping", nil)
+	h := c.headers("ping", nil)
 	h["Content-Type"] = contentJSON
-	response, err := x.c.r.do(ctx, x.c.client, outgoing{
-		verb: http.MethodPost, rpc: "ping", to: x.c.url, header: h, body: []byte(`{"jsonrpc":"2.0","id":"ping","method":"ping"}`),
+	response, err := c.r.do(ctx, c.client, outgoing{
+		verb: http.MethodPost, rpc: "ping", to: c.url, header: h, body: []byte(`{"jsonrpc":"2.0","id":"ping","method":"ping"}`),
 	})
 	if err != nil {
-		return false
+		return true // that is another trouble
 	}
 	response.Body.Close()
-	return response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusBadRequest
+	return response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusBadRequest
 }
 
 // mismatch tells whether a call was refused since its headers do not fit its arguments; then the tools

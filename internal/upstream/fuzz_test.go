@@ -1,7 +1,11 @@
 package upstream
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -72,6 +76,43 @@ func FuzzServerLines(f *testing.F) {
 		}
 		if len(output) < 4096 && sinks[1].done != 1 {
 			t.Errorf("a call with an answer did not end")
+		}
+	})
+}
+
+// FuzzRemoteAnswer reads arbitrary answers of a remote server: nothing panics, and the call ends once,
+// unless its answer is to come on another stream.
+func FuzzRemoteAnswer(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{}}`, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n", `[{"id":"1","error":{}},{"id":1}]`,
+		"id: 1\nretry: 1\ndata: {\"id\":null,\"error\":{\"code\":1}}", "event: endpoint\ndata: /\n\n", ": \n\n", "<html>", "  \r\n{}{}", `{"method":"ping","id":1}`,
+		"data: {\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"t\"}}\n\ndata: {\"id\":1.0,\"result\":" + strings.Repeat("1", 5000) + "}\n\n",
+	} {
+		f.Add([]byte(seed), "text/event-stream", 200)
+		f.Add([]byte(seed), "application/json", 400)
+	}
+	r := NewRemote(RemoteOptions{Server: "fuzz", URL: "http://127.0.0.1:1/", Limit: 4096, Log: slog.New(slog.DiscardHandler), Scrub: func(s string) string { return s }})
+	f.Fuzz(func(t *testing.T, body []byte, contentType string, status int) {
+		c := newStreamable(t.Context(), r, true, quietHandler{}, Identity{})
+		c.slots = nil // answers are refused
+		defer c.shut()
+		sink := &countingSink{t: t}
+		x := &exchange{c: c, method: "tools/call", again: true}
+		x.k, _ = c.calls.add(x, sink, []byte(`"t"`), false)
+		x.ctx, x.stop = context.WithCancel(c.ctx)
+		response := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, ContentLength: -1,
+			Body: io.NopCloser(bytes.NewReader(body)), Request: &http.Request{URL: r.url}}
+		take := x.refused
+		if status/100 == 2 {
+			take = func(response *http.Response) error { return c.read(response, x) }
+		}
+		if err := take(response); err != nil {
+			_ = err.Error()
+			x.fail(err)
+		}
+		x.stop()
+		if sink.done > 1 || sink.done == 0 && x.k.live() && x.answered {
+			t.Errorf("the call ended %d times", sink.done)
 		}
 	})
 }

@@ -215,7 +215,10 @@ func sniff(body io.Reader, contentType string) (first []byte, kind int, err erro
 		text := bytes.TrimLeft(bytes.TrimPrefix(first, byteOrderMark), " \t\r\n")
 		over := err != nil || len(first) == cap(first)
 		switch {
-		case len(text) == 0 && !over:
+		case len(text) == 0 && err == nil:
+			if over { // white space that keeps the connection alive
+				first = first[:0]
+			}
 			continue
 		case len(text) == 0 && err == io.EOF:
 			return first, bodyEmpty, nil

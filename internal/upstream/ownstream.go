@@ -109,7 +109,10 @@ func (c *streamable) listenOnce(at *cursor, opened func()) (n, outcome int) {
 		return 0, listenNever
 	case status == http.StatusConflict || status == http.StatusTooManyRequests || status/100 == 5 && status != http.StatusNotImplemented:
 		return 0, listenEnded // another stream counts as open still, or the server is busy
-	case at.id != "" && status == http.StatusBadRequest:
+	case status == http.StatusBadRequest && c.session != nil && !c.knowsSession(c.ctx):
+		c.sessionOver()
+		return 0, listenNever
+	case status == http.StatusBadRequest && at.id != "":
 		at.id = "" // it does not remember the event
 		return 0, listenEnded
 	}

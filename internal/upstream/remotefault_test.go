@@ -253,9 +253,15 @@ func TestRemote_Environment(t *testing.T) {
 	})
 	t.Run("certificate authorities", func(t *testing.T) {
 		s := newWebServer(t)
-		tls := httptest.NewTLSServer(s)
-		tls.Config.ErrorLog = log.New(io.Discard, "", 0)
+		tls := httptest.NewUnstartedServer(s)
+		tls.EnableHTTP2 = true
+		tls.StartTLS()
 		defer tls.Close()
+		protocols := make(chan string, 1)
+		s.on("tools/call", func(w http.ResponseWriter, r *http.Request, q request) {
+			protocols <- r.Proto
+			writeEvents(w, event(echoReply(q.msg)))
+		})
 		dir := t.TempDir()
 		file := filepath.Join(dir, "ca.pem")
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw})
@@ -265,6 +271,9 @@ func TestRemote_Environment(t *testing.T) {
 		for _, env := range []string{"SSL_CERT_FILE=" + file, "SSL_CERT_DIR=/no/such/dir:" + dir} {
 			p := dialRemote(t, tls.URL, func(o *RemoteOptions) { o.Env = []string{env} })
 			p.call("echo", "{}")
+			if protocol := <-protocols; protocol != "HTTP/2.0" {
+				t.Errorf("spoken was %s", protocol)
+			}
 			p.conn.Close(context.Background())
 		}
 	})

@@ -156,7 +156,7 @@ func (c *streamable) drain(ctx context.Context) {
 const deleteLimit = 2 * time.Second
 
 func (c *streamable) delete(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteLimit)
+	ctx, cancel := context.WithTimeout(ctx, deleteLimit)
 	defer cancel()
 	response, err := c.r.do(ctx, c.client, outgoing{verb: http.MethodDelete, to: c.url, header: c.headers("", nil)})
 	if err != nil {

@@ -259,6 +259,28 @@ func TestB26_SessionIsNotKnown(t *testing.T) {
 		}
 		p.ended()
 	})
+	t.Run("400 to the stream of the GET, and to a ping", func(t *testing.T) {
+		s := newWebServer(t)
+		s.on("GET", func(w http.ResponseWriter, r *http.Request, _ request) {
+			writeEvents(w, "id: 1\ndata:\n\n")
+			s.on("GET", page400)
+			s.on("ping", page400)
+		})
+		p := dialRemote(t, s.URL)
+		p.ended()
+	})
+	t.Run("400 that names the call, as if that were the reason", func(t *testing.T) {
+		s := newWebServer(t)
+		p := dialRemote(t, s.URL)
+		s.on("tools/call", func(w http.ResponseWriter, _ *http.Request, q request) {
+			w.WriteHeader(http.StatusBadRequest)
+			w.Write(wire.ErrorReply(q.msg.ID, []byte(`{"code":-32000,"message":"anything"}`)))
+		})
+		s.on("ping", page400)
+		if err := p.begin("echo", "{}", "").failure(); !Retryable(err) {
+			t.Errorf("the call cannot be made again: %v", err)
+		}
+	})
 	t.Run("400, but not to a ping", func(t *testing.T) {
 		s := newWebServer(t)
 		p := dialRemote(t, s.URL)
