@@ -35,7 +35,8 @@ const (
 	// writeLimit bounds how long a client may take for a piece of an answer: one that does not read
 	// would hold the request's goroutine, and what waits, for ever.
 	writeLimit = time.Minute
-	pieceSize  = 256 << 10
+	pieceSize  = 1 << 20
+	shortSize  = 64 << 10 // what fits into the connection's buffers
 	gather     = 32 << 10 // small events are written together up to this size
 )
 
@@ -178,12 +179,14 @@ func (a *answer) flush() error {
 	return a.failed
 }
 
-// write writes at once, after an error nothing any more. A short answer needs no limit: it fits into
-// the connection's buffers.
+// write writes at once, after an error nothing any more.
 func (a *answer) write(b []byte) {
-	limited := a.timed || len(b) > pieceSize
+	limited := a.timed || len(b) > shortSize
 	for len(b) > 0 && a.failed == nil {
-		piece := b[:min(len(b), pieceSize)]
+		piece := b
+		if len(b) > 2*pieceSize {
+			piece = b[:pieceSize]
+		}
 		if limited {
 			a.limit()
 		}

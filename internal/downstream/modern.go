@@ -147,7 +147,10 @@ func checkParams(r *http.Request, arguments []byte, headers []ParamHeader) error
 	for _, h := range headers {
 		value := arguments
 		for _, key := range h.Path {
-			value = wire.Get(value, key)
+			var twice bool
+			if value, twice = member(value, key); twice {
+				return fmt.Errorf("the argument %q stands in it twice, and the server may read the other one", strings.Join(h.Path, "."))
+			}
 		}
 		name := http.CanonicalHeaderKey("Mcp-Param-" + h.Name)
 		_, there := r.Header[name]
@@ -173,6 +176,17 @@ func checkParams(r *http.Request, arguments []byte, headers []ParamHeader) error
 		}
 	}
 	return nil
+}
+
+// member returns the value of a member, and whether there is another one of that name.
+func member(object []byte, name string) (value []byte, twice bool) {
+	for key, v := range wire.Members(object) {
+		if key == name {
+			twice = value != nil
+			value = v
+		}
+	}
+	return value, twice
 }
 
 // sameValue compares a header's text with a JSON string, integer or boolean.

@@ -60,6 +60,7 @@ func TestTrap12_Checks(t *testing.T) {
 		{"9 no number", request("tools/call", tool, good), with("Mcp-Param-Count", "x42"), 400, -32020, `argument "deep.n"`},
 		{"9 bad base64", request("tools/call", tool, good), with("Mcp-Param-Region", "=?base64?%?="), 400, -32020, "no valid base64"},
 		{"9 header without argument", request("tools/call", `"name":"t","arguments":{"region":null,"deep":{"n":42}},`, good), all, 400, -32020, "the argument \"region\" is not"},
+		{"9 trap 3 twice", request("tools/call", `"name":"t","arguments":{"region":"eu","r\u0065gion":"us","deep":{"n":42}},`, good), all, 400, -32020, `"region" stands in it twice`},
 		{"9 no value for a header", request("tools/call", `"name":"t","arguments":{"region":{},"deep":{"n":42}},`, good), all, 400, -32020, "no string, integer or boolean"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -357,6 +357,36 @@ func TestGET_NoReplayWithoutLastEventID(t *testing.T) {
 	}
 }
 
+// What a client has got of its own stream is kept for a while, what it has not got for as long as the
+// session lives.
+func TestOwnStreamForgets(t *testing.T) {
+	s := serve(t, &fake{}, Options{SessionIdle: time.Hour})
+	c := s.initialize("2025-11-25")
+	session := c.session()
+	for n := range 3 {
+		session.Send([]byte(progress(n)), true)
+	}
+	r := c.get()
+	e := events(t, r)
+	for n := range 3 {
+		e.want(progress(n))
+	}
+	leave(s, r, session)
+	session.Send([]byte(progress(3)), true)
+	now := time.Now()
+	s.sweep(now)
+	s.sweep(now.Add(keepFor / 2))
+	if len(session.own.items) != 4 {
+		t.Fatalf("%d messages are kept", len(session.own.items))
+	}
+	s.sweep(now.Add(2 * keepFor))
+	s.sweep(now.Add(4 * keepFor))
+	if len(session.own.items) != 1 || session.own.held != 0 {
+		t.Errorf("%d messages are kept", len(session.own.items))
+	}
+	events(t, c.get("Last-Event-ID", "0-0")).want(progress(3))
+}
+
 // Trap 18: whoever leaves and whoever comes, the newest reader gets what is sent.
 func TestTrap18_Takeover(t *testing.T) {
 	s := serve(t, &fake{}, Options{})

@@ -32,6 +32,7 @@ type Session struct {
 	past     []past               // event streams that have ended, the oldest first
 	numbers  int
 	nextAsk  int64
+	aged     time.Time // when the own stream was
 }
 
 // past is what is kept of an exchange's event stream after its end, for a client that has not got all
@@ -193,6 +194,10 @@ func (s *Session) sweep(now time.Time) {
 		if x.expire(late) {
 			gone = append(gone, x)
 		}
+	}
+	if s.aged.Before(late) {
+		s.own.age()
+		s.aged = now
 	}
 	s.mu.Unlock()
 	for _, x := range gone {

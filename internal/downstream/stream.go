@@ -49,6 +49,7 @@ type stream struct {
 	read     int // the number of the next item to read
 	waiting  int // bytes that are not read
 	held     int // bytes that are read and kept
+	old      int // the number of the first message that age has not seen
 	keeps    bool
 	given    bool      // event ids have been given out: a client may come back with one
 	answered bool      // the response is in
@@ -140,11 +141,25 @@ func (s *stream) trim() {
 		if s.keeps && (s.read-s.first <= maxKept && s.held <= maxKeptSize || s.items[0].kind == response) {
 			return
 		}
-		s.held -= s.items[0].size()
-		s.items[0] = item{}
-		s.items = s.items[1:]
-		s.first++
+		s.dropFirst()
 	}
+}
+
+func (s *stream) dropFirst() {
+	s.held -= s.items[0].size()
+	s.items[0] = item{}
+	s.items = s.items[1:]
+	s.first++
+}
+
+// age forgets what has been read and was there when it was called last.
+func (s *stream) age() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.first < min(s.old, s.read) {
+		s.dropFirst()
+	}
+	s.old = s.first + len(s.items)
 }
 
 // onward attaches where the last reader stopped.

@@ -199,17 +199,25 @@ func TestB60_KeepAliveOnPOST(t *testing.T) {
 	})
 }
 
-func TestB60_KeepAliveOnGET(t *testing.T) {
+// Trap 9: one beat serves all streams.
+func TestTrap9_B60_KeepAliveOnGET(t *testing.T) {
 	s := serve(t, &fake{}, Options{})
-	c := s.initialize("2025-06-18")
-	e := events(t, c.get()) // headers at once, though nothing has happened
+	var streams []*sse
+	for range 20 {
+		c := s.initialize("2025-06-18")
+		streams = append(streams, events(t, c.get())) // headers at once, though nothing has happened
+	}
 	for range 3 {
-		if comment := e.comment(s.Server); comment != "keep-alive" {
-			t.Errorf("got %q", comment)
+		for _, e := range streams {
+			if comment := e.comment(s.Server); comment != "keep-alive" {
+				t.Errorf("got %q", comment)
+			}
 		}
 	}
-	c.session().Send([]byte("{}"), true)
-	e.want("{}")
+	s.Sessions(func(session *Session) { session.Send([]byte("{}"), true) })
+	for _, e := range streams {
+		e.want("{}")
+	}
 }
 
 // A call that is answered quickly stays plain JSON, whenever the beat falls.
