@@ -70,9 +70,13 @@ func TestB71_MissingCommand(t *testing.T) {
 		l := tt.launch
 		l.Env = map[string]secret.Value{"PATH": secret.Value(binaries(t))}
 		l.Secrets = []secret.Value{"s3cr3t-123"}
-		got := mustFail(t, newFixture(t, "").Installer, t.Context(), l)
+		f := newFixture(t, "")
+		got := mustFail(t, f.Installer, t.Context(), l)
 		if !strings.HasPrefix(got.Error(), tt.want) || !strings.Contains(got.Hint, "full path") {
 			t.Errorf("%v (%s)", got, got.Hint)
+		}
+		if _, err := os.Stat(f.dir); !os.IsNotExist(err) {
+			t.Error("the servers' folder was made for nothing")
 		}
 	}
 }

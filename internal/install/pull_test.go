@@ -29,6 +29,9 @@ func (f *fixture) pulled(t *testing.T, l catalog.Launch, state string) Result {
 	return r
 }
 
+// packages is the folder of one server's installs.
+func (f *fixture) packages(server string) string { return filepath.Join(f.dir, "packages", server) }
+
 // offline is an installer for the same folder on a machine without a network, launchers and installers.
 func (f *fixture) offline(t *testing.T, path string) *fixture {
 	t.Helper()
@@ -73,6 +76,9 @@ func TestD2_PullPyPI(t *testing.T) {
 		before := r.requests.Load()
 		if again := f.pulled(t, l, StatePresent); again.Version != "1.2.0" || r.requests.Load() != before {
 			t.Errorf("%+v, %d requests", again, r.requests.Load()-before)
+		}
+		if n := strings.Count(strings.Join(f.lines, "\n"), "compiling"); n != 1 {
+			t.Errorf("byte code was compiled %d times", n)
 		}
 	})
 	t.Run("B02 B22 a start needs neither network nor launcher", func(t *testing.T) {
@@ -142,7 +148,17 @@ func TestD2_PullPyPIWithoutUV(t *testing.T) {
 	if _, l := f.job(Server{Launch: l}).python(t.Context()); l != nil {
 		t.Skip(l.err) // Debian has venv in a package of its own
 	}
-	result := f.pulled(t, l, StateInstalled)
+	if _, err := f.prepare(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	compiled := filepath.Join(f.packages("srv"), "*/venv/lib/*/site-packages/__pycache__/my_server.*.pyc")
+	if files, _ := filepath.Glob(compiled); len(files) > 0 {
+		t.Errorf("a start has compiled everything: %q", files)
+	}
+	result := f.pulled(t, l, StatePresent)
+	if files, _ := filepath.Glob(compiled); len(files) != 1 {
+		t.Errorf("the pull has not: %q", files)
+	}
 	spec, err := f.offline(t, "/nowhere").prepare(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)

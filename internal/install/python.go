@@ -184,17 +184,31 @@ func (j *job) compile(ctx context.Context, path string, r *record) error {
 		if _, err := os.Stat(filepath.Join(venv, "pyvenv.cfg")); err != nil {
 			continue
 		}
-		spec := process.Spec{Name: j.server, Env: j.buildEnv(), Dir: venv,
-			Argv: []string{filepath.Join(venv, "bin/python"), "-m", "compileall", "-q", "-j", "0", "lib"}}
 		j.opts.Progress(j.server, "compiling its byte code")
-		exit, err := j.opts.Host.Run(ctx, spec, nil)
-		if err != nil {
-			return j.installFault(ctx, spec.CommandLine(), exit, nil, err)
+		if err := j.compileIn(ctx, venv); err != nil {
+			return err
 		}
 	}
 	r.Compiled = true
 	if err := r.write(path); err != nil {
 		return j.brokenInstall(fmt.Errorf("record the install: %w", err))
+	}
+	return nil
+}
+
+// compileIn compiles what is in one environment: in parallel, and once more without that, which skips
+// what is done and also works where processes cannot share memory. What is left cannot be compiled.
+func (j *job) compileIn(ctx context.Context, venv string) error {
+	for _, jobs := range []string{"0", "1"} {
+		spec := process.Spec{Name: j.server, Env: j.buildEnv(), Dir: venv,
+			Argv: []string{filepath.Join(venv, "bin/python"), "-m", "compileall", "-q", "-j", jobs, "lib"}}
+		exit, err := j.opts.Host.Run(ctx, spec, nil)
+		if err != nil {
+			return j.installFault(ctx, spec.CommandLine(), exit, nil, err)
+		}
+		if exit.Success() {
+			break
+		}
 	}
 	return nil
 }

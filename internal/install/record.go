@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -114,8 +113,7 @@ func readRecord(path string) (*record, error) {
 	if r.Identity.Kind != catalog.Command && len(r.Argv) == 0 {
 		return nil, errors.New("it names no program")
 	}
-	folder := strings.TrimSuffix(path, recordSuffix)
-	for _, file := range append(r.Files, folder) {
+	for _, file := range r.Files {
 		if _, err := os.Stat(file); err != nil {
 			return nil, err
 		}
