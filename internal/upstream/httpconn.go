@@ -256,7 +256,9 @@ func readDocument(first []byte, body io.Reader, size int64, limit int) ([]byte, 
 	text := append(make([]byte, 0, max(int(size)+1, 2*cap(first))), first...)
 	for {
 		if len(text) == cap(text) {
-			text = append(text, 0)[:len(text)]
+			grown := make([]byte, len(text), 2*cap(text)) // append grows large slices by less
+			copy(grown, text)
+			text = grown
 		}
 		n, err := body.Read(text[len(text):cap(text)])
 		if text = text[:len(text)+n]; len(text) > limit {

@@ -222,6 +222,11 @@ func (b *eventBuilder) data(piece []byte) {
 			}
 			ev.Data = make([]byte, 0, size)
 		}
+		if need := len(ev.Data) + len(piece); need > cap(ev.Data) { // append grows large slices by less
+			grown := make([]byte, len(ev.Data), max(need, 2*cap(ev.Data)))
+			copy(grown, ev.Data)
+			ev.Data = grown
+		}
 		ev.Data = append(ev.Data, piece...)
 	}
 }
