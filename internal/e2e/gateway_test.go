@@ -140,10 +140,11 @@ type state struct {
 	Pid     int    `json:"pid"`
 	Tools   int    `json:"tools"`
 	Servers []struct {
-		Name  string `json:"name"`
-		State string `json:"state"`
-		Pid   int    `json:"pid"`
-		Tools int    `json:"tools"`
+		Name     string `json:"name"`
+		State    string `json:"state"`
+		Pid      int    `json:"pid"`
+		Restarts int    `json:"restarts"`
+		Tools    int    `json:"tools"`
 	} `json:"servers"`
 }
 

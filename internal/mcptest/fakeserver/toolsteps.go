@@ -71,7 +71,7 @@ func (st step) take(ctx context.Context, s *server, c *call, nonce string, t *ta
 	case "hang":
 		<-ctx.Done()
 	case "withdraw":
-		s.askAndWithdraw(ctx, st.Method, string(st.Params))
+		s.askAndWithdraw(ctx, st)
 	case "ask":
 		if c.modern {
 			return st.askModern(c, t)
@@ -103,16 +103,18 @@ func (st step) askModern(c *call, t *taken) (result, failure string) {
 	return fmt.Sprintf(`{"resultType":"input_required","inputRequests":{%q:{"method":%q,"params":%s}},"requestState":%s}`, key, st.Method, st.Params, quote(string(state))), ""
 }
 
-// askAndWithdraw sends a request to the client and takes it back at once.
-func (s *server) askAndWithdraw(ctx context.Context, method, params string) {
+// askAndWithdraw sends a request to the client and takes it back after a moment.
+func (s *server) askAndWithdraw(ctx context.Context, st step) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if ctx.Err() != nil {
+		s.mu.Unlock()
 		return
 	}
 	s.nextAsk++
 	id := fmt.Sprint(s.nextAsk)
-	s.out.request(id, method, params)
+	s.out.request(id, st.Method, string(st.Params))
+	s.mu.Unlock()
+	time.Sleep(time.Duration(st.MS) * time.Millisecond)
 	s.out.notify("notifications/cancelled", fmt.Sprintf(`{"requestId":%s,"reason":"not needed"}`, id))
 }
 

@@ -1,0 +1,6 @@
+//go:build !race
+
+package e2e_test
+
+// raceEnabled tells that the test runs with the race detector.
+const raceEnabled = false
