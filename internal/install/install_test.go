@@ -127,3 +127,36 @@ func TestA8_B27_Environment(t *testing.T) {
 		t.Error("what the entry itself sets is gone")
 	}
 }
+
+// The state folder is made for servers that name it, whatever their name is, and only then.
+func TestPrepare_StateFolder(t *testing.T) {
+	c, err := catalog.Parse([]byte(`{"../../x": {"description": "X.", "runs": "command", "command": "true", "args": [["{{@state}}/db"]], "properties": {}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := c.Lookup("../../x")
+	l, problems := e.Launch(nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	f := newFixture(t, "")
+	spec, err := f.Prepare(t.Context(), Server{Name: e.Name, Launch: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := StateDir(f.dir, e.Name)
+	if spec.Argv[1] != dir+"/db" || filepath.Dir(dir) != filepath.Join(f.dir, "state") {
+		t.Errorf("argv %q, folder %q", spec.Argv, dir)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if plain := StateDir("/s", "time"); plain != "/s/state/time" {
+		t.Errorf("got %q", plain)
+	}
+	for a, b := range map[string]string{"a/b": "a_b", "a b": "a.b", ".": "..", "~": "-"} {
+		if folderName(a) == folderName(b) || strings.Contains(folderName(a), "/") || strings.HasPrefix(folderName(a), ".") {
+			t.Errorf("%q and %q: %q", a, b, folderName(a))
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (j *job) uvMayFetch() bool {
 }
 
 // pythons lists interpreters, the machine's usual one first: those on PATH, of pyenv, and what uv has
-// fetched before. The search is not left to uv, which gives up at the first one that does not run.
+// fetched before, for a server or for its user. The search is not left to uv, which gives up at the first one that does not run.
 func (j *job) pythons() []string {
 	names := []string{"python3", "python"}
 	for minor := 14; minor >= 9; minor-- {
@@ -107,11 +108,11 @@ func (j *job) pythons() []string {
 	}
 	home, _ := lookup(j.env, "HOME")
 	pyenv, _ := lookup(j.env, "PYENV_ROOT")
-	if pyenv == "" {
-		pyenv = filepath.Join(home, ".pyenv")
-	}
+	uv, _ := lookup(j.env, "UV_PYTHON_INSTALL_DIR")
 	for _, pattern := range []string{
-		filepath.Join(pyenv, "versions/3.*/bin/python3"), filepath.Join(j.opts.Dir, "python/cpython-3.*/bin/python3"),
+		filepath.Join(cmp.Or(pyenv, filepath.Join(home, ".pyenv")), "versions/3.*/bin/python3"),
+		filepath.Join(cmp.Or(uv, filepath.Join(j.opts.Dir, "python")), "cpython-3.*/bin/python3"),
+		filepath.Join(home, ".local/share/uv/python/cpython-3.*/bin/python3"),
 	} {
 		more, _ := filepath.Glob(pattern)
 		paths = append(paths, more...)

@@ -1,6 +1,8 @@
 package install
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +57,8 @@ func TestB71_MissingRuntimes(t *testing.T) {
 		{"a second python fits", map[string]string{"uv": "", "python3": fakePython("3.11.2", "0"), "python3.13": fakePython("3.13.0", "0"), "UV_PYTHON_DOWNLOADS": "never"},
 			with(pypi, "python==3.13"), "", ""},
 		{"a broken python before it", map[string]string{"python3": "#!/bin/sh\nexit 127\n", "python3.12": fakePython("3.12.1", "1")}, with(pypi, "python>=3.12"), "", ""},
+		{"one that pyenv has", map[string]string{"HOME/.pyenv/versions/3.12.1/bin/python3": fakePython("3.12.1", "1")}, with(pypi, "python>=3.12"), "", ""},
+		{"one that uv has fetched", map[string]string{"HOME/.local/share/uv/python/cpython-3.12.1-x/bin/python3": fakePython("3.12.1", "1")}, with(pypi, "python>=3.12"), "", ""},
 		{"an old python alone", map[string]string{"python3": fakePython("3.9.2", "1")}, with(pypi, "python>=3.10"),
 			`needs Python 3.10 or newer: "/opt/py 3.9.2/bin/python" is 3.9.2, and command "uv"` + noPath,
 			"install uv (pip install uv), or Python 3.10 or newer with the package python3-venv"},
@@ -71,10 +75,18 @@ func TestB71_MissingRuntimes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			env := []string{"HOME=" + t.TempDir()}
+			home := t.TempDir()
+			env := []string{"HOME=" + home}
 			for name, text := range tt.have {
 				if strings.HasPrefix(name, "UV_") {
 					env = append(env, name+"="+text)
+					continue
+				}
+				if below, ok := strings.CutPrefix(name, "HOME/"); ok {
+					if err := os.MkdirAll(filepath.Join(home, filepath.Dir(below)), 0o755); err != nil {
+						t.Fatal(err)
+					}
+					programs(t, home, map[string]string{below: text})
 					continue
 				}
 				if text == "" {
