@@ -24,6 +24,7 @@ trap 'rm -rf "$work"' EXIT
 
 set -a
 DEBIAN_FRONTEND=noninteractive
+TMPDIR=$work
 XDG_CACHE_HOME=$work/cache
 PIP_CACHE_DIR=$work/cache/pip
 UV_CACHE_DIR=$work/cache/uv

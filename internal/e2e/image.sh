@@ -8,6 +8,7 @@
 # link), FOLDER/image.json, how the image is to be run, and FOLDER/base.json, the same of its base.
 set -euo pipefail
 suite=bookworm
+path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 folder=$(realpath -m "$1")
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -28,8 +29,9 @@ fi
 mkdir -p "$folder/tmp"
 secrets=$(mktemp -d)
 trap 'rm -rf "$secrets"' EXIT
-export STORAGE_DRIVER=vfs TMPDIR=$folder/tmp # buildah keeps its cache there
-b() { buildah --root "$folder/storage" --runroot "$folder/run" --log-level error "$@"; }
+export TMPDIR=$folder/tmp # buildah keeps its cache there
+# With vfs an image's files are a plain folder, and nothing stays mounted.
+b() { buildah --storage-driver vfs --root "$folder/storage" --runroot "$folder/run" --log-level error "$@"; }
 
 # What this machine's package managers are set to is handed to those in the image, and is not kept there.
 setting() {
@@ -61,13 +63,14 @@ if ! b inspect --type image "$base" >/dev/null 2>&1; then
   rm -rf "$folder"/debian/var/cache/apt/archives/*.deb "$folder"/debian/var/lib/apt/lists/*
   container=$(b from scratch)
   b add -q "$container" "$folder/debian" / >/dev/null
+  b config --env "PATH=$path" "$container"
   b commit -q --rm "$container" "$base" >/dev/null
   rm -rf "$folder/debian"
 fi
 if ! b inspect --type image "$builder" >/dev/null 2>&1; then
   container=$(b from "$base")
   b copy -q "$container" "$(go env GOROOT)" /usr/local/go >/dev/null
-  b config --env PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
+  b config --env "PATH=/usr/local/go/bin:$path" "$container"
   b commit -q --rm "$container" "$builder" >/dev/null
 fi
 

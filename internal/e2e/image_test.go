@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-gateway/internal/mcptest"
@@ -144,10 +143,10 @@ func testImageConfig(t *testing.T, img image) {
 			t.Errorf("label %s is empty", name)
 		}
 	}
-	type starts struct{ Cmd, Entrypoint, Env []string }
-	got, want := starts{img.config.Cmd, img.config.Entrypoint, img.config.Env}, starts{img.base.Cmd, img.base.Entrypoint, img.base.Env}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what the base starts has changed:\n%s", diff)
+	for _, pair := range [][2][]string{{img.base.Cmd, img.config.Cmd}, {img.base.Entrypoint, img.config.Entrypoint}, {img.base.Env, img.config.Env}} {
+		if !slices.Equal(pair[0], pair[1]) {
+			t.Errorf("what the base starts has changed from %q to %q", pair[0], pair[1])
+		}
 	}
 }
 
@@ -438,8 +437,12 @@ func testImageEndpoint(t *testing.T, img image) {
 		t.Errorf("B2: %q", got)
 	}
 
-	exit, _, stderr := s.shell(t, "pkill --help >/dev/null 2>&1; for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in *mcp-server-time*) kill -KILL ${p#/proc/};; esac; done", "")
-	if exit != 0 {
+	_, stdout, stderr := s.shell(t, "mcp-gateway status --json", "")
+	var status state
+	if err := json.Unmarshal([]byte(stdout), &status); err != nil || len(status.Servers) != 2 || status.Servers[1].Name != "time" {
+		t.Fatalf("status printed %q, %q: %v", stdout, stderr, err)
+	}
+	if exit, _, stderr := s.shell(t, fmt.Sprintf("kill -KILL %d", status.Servers[1].Pid), ""); exit != 0 {
 		t.Fatalf("kill a server: exit %d, %s", exit, stderr)
 	}
 	if got := call(t, session, "get_current_time", map[string]any{"timezone": "UTC"}); !strings.Contains(got, "UTC") {
@@ -460,7 +463,7 @@ func testImageEndpoint(t *testing.T, img image) {
 func testImageEntries(t *testing.T, img image) {
 	s := newSandbox(t, img.root, img.config.Env)
 	if exit, _, stderr := s.shell(t, "mkdir -p /etc/mcp-gateway && cat >/etc/mcp-gateway/catalog.json",
-		`{"notes": {"description": "Notes.", "command": [["mcp-gateway", "demo-server"], ["--log-level", "{{level}}"]], "properties": {"level": {"type": "string", "default": "info"}}}}`); exit != 0 {
+		`{"notes": {"description": "Notes.", "command": [["mcp-gateway", "demo-server"], ["--root", "{{folder}}"]], "properties": {"folder": {"type": "string", "default": "/"}}}}`); exit != 0 {
 		t.Fatal(stderr)
 	}
 	listener := s.listen(t)
@@ -473,15 +476,14 @@ func testImageEntries(t *testing.T, img image) {
 	})
 
 	config := `{
-		"notes": {"levell": "debug"},
+		"notes": {"foldr": "/tmp"},
 		"github/acme/weather": {"installCmd": "touch installed; chmod +x server.sh", "runCmd": "test -e installed && ./server.sh"},
-		"mine": {"runCmd": "exec mcp-gateway demo-server"},
-		"time": {}}`
+		"mine": {"runCmd": "exec mcp-gateway demo-server"}}`
 	exit, _, stderr := s.shell(t, fmt.Sprintf("mcp-gateway --github-url http://%s --config %s", listener.Addr(), quote(config)), "", "GATEWAY_ACCESS_TOKEN="+testToken)
 	if exit != 0 {
 		t.Fatalf("exit %d, %s", exit, stderr)
 	}
-	if !strings.Contains(stderr, "levell") || !strings.Contains(stderr, `"level"`) {
+	if !strings.Contains(stderr, "foldr") || !strings.Contains(stderr, `"folder"`) {
 		t.Errorf("C1: no warning of an unknown property: %q", stderr)
 	}
 	session := s.connect(t)
@@ -510,7 +512,7 @@ func gitHost(t *testing.T, name string, files map[string]string) http.Handler {
 	git("init", "-q", "-b", "main")
 	git("add", ".")
 	git("commit", "-q", "-m", "all")
-	git("clone", "-q", "--bare", ".", filepath.Join(root, name))
+	git("clone", "-q", "--bare", ".", filepath.Join(root, name+".git"))
 	path, err := exec.LookPath("git")
 	if err != nil {
 		t.Fatal(err)
