@@ -3,6 +3,8 @@ package relay_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -179,8 +181,12 @@ func TestHeldCallEnds(t *testing.T) {
 
 func TestWithdrawnQuestion(t *testing.T) {
 	c := one(t).legacy(mcptest.ClientOptions{Capabilities: everything, Answer: func(mcptest.Message) (string, string) { return "", "" }})
-	x := c.BeginCall("ask_withdrawn", "{}")
+	seen := filepath.Join(t.TempDir(), "seen")
+	x := c.BeginCall("ask_withdrawn", fmt.Sprintf(`{"path":%q}`, seen))
 	ask := x.Await(mcptest.IsMethod("roots/list"))
+	if err := os.WriteFile(seen, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	m := x.Await(mcptest.IsMethod("notifications/cancelled"))
 	equal(t, "cancelled", string(wire.Get(m.Params, "requestId")), string(ask.ID))
 	contains(t, string(m.Params), "changed its mind")

@@ -78,12 +78,19 @@ func askProgress(ctx context.Context, s *server, c *call) (string, string) {
 	return textResult(answer), ""
 }
 
-// askWithdrawn asks, cancels its request, and answers.
-func askWithdrawn(_ context.Context, s *server, _ *call) (string, string) {
+// askWithdrawn asks, cancels its request, where a path is given once that file is there, and answers.
+func askWithdrawn(done context.Context, s *server, c *call) (string, string) {
+	var a struct{ Path string }
+	if err := c.into(&a); err != nil {
+		return "", rpcError(-32602, err.Error())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	id := "withdrawn-" + strconv.Itoa(s.number())
 	s.ask(ctx, quote(id), "roots/list", "{}")
+	if a.Path != "" {
+		waitForFile(a.Path, done.Done())
+	}
 	s.out.notify("notifications/cancelled", fmt.Sprintf(`{"requestId":%q,"reason":"changed its mind"}`, id))
 	return textResult("withdrawn"), ""
 }

@@ -62,7 +62,7 @@ func builtins() []tool {
 		schemaTool("ask_many", "Asks the client for input n times, one after another or all at once; returns its answers.",
 			`{"n":{"type":"integer"},"parallel":{"type":"boolean"}}`, askMany),
 		schemaTool("ask_progress", "Sends progress, asks for roots, sends progress again, and may wait to be cancelled.", `{"wait":{"type":"boolean"}}`, askProgress),
-		plainTool("ask_withdrawn", "Asks for roots, cancels that request, and answers.", askWithdrawn),
+		schemaTool("ask_withdrawn", "Asks for roots, cancels that request (when the file is there), and answers.", `{"path":{"type":"string"}}`, askWithdrawn),
 		schemaTool("ask_rounds", "Under 2026-07-28 wants two more answers, so many rounds.", `{"rounds":{"type":"integer"}}`, askRounds),
 		plainTool("env", "Returns the environment as a JSON object.", env),
 		plainTool("process", "Returns ids, arguments and directory of the process as a JSON object.", process),
