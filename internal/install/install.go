@@ -122,6 +122,9 @@ func (i *Installer) Prepare(ctx context.Context, s Server) (process.Spec, error)
 			if spec.Dir == "" {
 				spec.Dir = r.Dir
 			}
+			if !r.Compiled { // images often set this, to stay small; here it would slow down every start
+				spec.Env = j.without(spec.Env, "PYTHONDONTWRITEBYTECODE")
+			}
 			err = j.findRecorded(r)
 		}
 	default:

@@ -143,13 +143,14 @@ func TestD2_PullPyPIWithoutUV(t *testing.T) {
 	tool(t, "python3")
 	r := newRegistry(t)
 	r.addPyPI(t, "my-server", "1.2.0", pythonServer, map[string]string{"the-only-one": "main"})
-	f := newFixture(t, "", r.env(t, "PATH="+os.Getenv("PATH"))...)
+	const quick = "PYTHONDONTWRITEBYTECODE=1"
+	f := newFixture(t, "", r.env(t, "PATH="+os.Getenv("PATH"), quick)...)
 	l := catalog.Launch{Kind: catalog.PyPI, Package: "my-server", Version: "1.2.0"}
 	if _, l := f.job(Server{Launch: l}).python(t.Context()); l != nil {
 		t.Skip(l.err) // Debian has venv in a package of its own
 	}
-	if _, err := f.prepare(t.Context(), l); err != nil {
-		t.Fatal(err)
+	if spec, err := f.prepare(t.Context(), l); err != nil || slices.Contains(spec.Env, quick) {
+		t.Fatalf("%v, environment %q", err, spec.Env)
 	}
 	compiled := filepath.Join(f.packages("srv"), "*/venv/lib/*/site-packages/__pycache__/my_server.*.pyc")
 	if files, _ := filepath.Glob(compiled); len(files) > 0 {
@@ -158,6 +159,9 @@ func TestD2_PullPyPIWithoutUV(t *testing.T) {
 	result := f.pulled(t, l, StatePresent)
 	if files, _ := filepath.Glob(compiled); len(files) != 1 {
 		t.Errorf("the pull has not: %q", files)
+	}
+	if spec, err := f.prepare(t.Context(), l); err != nil || !slices.Contains(spec.Env, quick) {
+		t.Errorf("%v, environment %q", err, spec.Env)
 	}
 	spec, err := f.offline(t, "/nowhere").prepare(t.Context(), l)
 	if err != nil {
