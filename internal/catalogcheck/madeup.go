@@ -14,11 +14,19 @@ func madeUpConfig(e *catalog.Entry, dir string) []byte {
 	for name, p := range e.Properties {
 		if p.Required && len(p.Default) == 0 {
 			properties[name] = madeUp(name, p, dir)
+			if prefix := prefixes[e.Name+"."+name]; prefix != "" {
+				properties[name] = prefix + key
+			}
 		}
 	}
 	text, _ := json.Marshal(map[string]any{e.Name: properties}) // made of plain values
 	return text
 }
+
+const key = "0123456789abcdef0123456789abcdef"
+
+// prefixes are of keys whose form a server checks before it lists its tools.
+var prefixes = map[string]string{"stripe.secretKey": "sk_test_"}
 
 func madeUp(name string, p catalog.Property, dir string) any {
 	switch p.Type {
@@ -62,5 +70,5 @@ func madeUpText(name string, p catalog.Property, dir string) string {
 	case has(name, "timezone"):
 		return "Europe/Berlin"
 	}
-	return "0123456789abcdef0123456789abcdef"
+	return key
 }
