@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // backend is a gateway made of functions.
 type backend struct {
+	control.Backend
 	status func() control.Status
 	tools  func() []control.Tool
 	stop   func(context.Context)

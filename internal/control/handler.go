@@ -8,16 +8,6 @@ import (
 	"time"
 )
 
-// Backend is what the control side needs of a gateway.
-type Backend interface {
-	// Status is a snapshot; it does not wait.
-	Status() Status
-	// Tools lists the exposed tools by name.
-	Tools() []Tool
-	// Stop asks the gateway to end and returns without waiting for the end.
-	Stop(ctx context.Context)
-}
-
 // waitInterval is how often a waiting request looks at the status.
 const waitInterval = 20 * time.Millisecond
 

@@ -1,0 +1,53 @@
+package control
+
+import "encoding/json"
+
+// Code is the kind of an error, which callers tell apart by it.
+type Code string
+
+// The codes that the gateway answers with, and the HTTP status that goes with each unless an Error says
+// another.
+const (
+	InvalidArgument    Code = "invalidArgument"    // 400
+	Unauthenticated    Code = "unauthenticated"    // 401
+	PermissionDenied   Code = "permissionDenied"   // 403
+	NotFound           Code = "notFound"           // 404
+	FailedPrecondition Code = "failedPrecondition" // 409; 412 for a stale ETag
+	ResourceExhausted  Code = "resourceExhausted"  // 429
+	Internal           Code = "internal"           // 500
+	Unimplemented      Code = "unimplemented"      // 501
+	Unavailable        Code = "unavailable"        // 503
+	DeadlineExceeded   Code = "deadlineExceeded"   // 504
+)
+
+// Error is the body of every answer that is none, and of a failure inside a resource.
+type Error struct {
+	Code    Code              `json:"code"`
+	Message string            `json:"message,omitempty"` // for a person; without secrets
+	Details []json.RawMessage `json:"details,omitempty"` // objects with an "@type"
+	Status  int               `json:"-"`                 // of HTTP; 0 for the code's own
+}
+
+// Error gives the message.
+func (e *Error) Error() string { return e.Message }
+
+// The "@type" of details.
+const (
+	TypeETagMismatch        = "type.googleapis.com/docker.sandboxes.v1.EtagMismatch"
+	TypeConfigurationReport = "type.googleapis.com/docker.sandboxes.v1.McpConfigurationReport"
+	TypeErrorInfo           = "type.googleapis.com/google.rpc.ErrorInfo"
+	TypeBadRequest          = "type.googleapis.com/google.rpc.BadRequest"
+)
+
+// Detail makes a detail of an object: v with its "@type".
+func Detail(kind string, v any) json.RawMessage {
+	body, err := json.Marshal(v)
+	head, _ := json.Marshal(map[string]string{"@type": kind})
+	if err != nil || len(body) < 2 || body[0] != '{' {
+		return head
+	}
+	if string(body) == "{}" {
+		return head
+	}
+	return append(append(head[:len(head)-1], ','), body[1:]...)
+}
