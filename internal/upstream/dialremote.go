@@ -138,8 +138,9 @@ func conclusive(err error) bool {
 	var status *StatusError
 	var unsent *UnsentError
 	var refused *ResponseError
+	var signIn *SignInRequiredError
 	switch {
-	case errors.As(err, &unsent):
+	case errors.As(err, &unsent), errors.As(err, &signIn):
 		return true
 	case errors.As(err, &status):
 		return status.Status == http.StatusUnauthorized || status.Status == http.StatusTooManyRequests
@@ -186,7 +187,10 @@ func (d *RemoteDialer) fault(err error, after time.Duration) *fault.Fault {
 	var status *StatusError
 	var unanswered *UnansweredError
 	var asked *AskError
+	var signIn *SignInRequiredError
 	switch {
+	case errors.As(err, &signIn):
+		f.Cause, f.Hint = fault.SignInRequired, fmt.Sprintf("begin with: mcp-gateway servers signin %s", d.Remote.o.Server)
 	case errors.As(err, &status) && status.SignIn():
 		f.Cause, f.Hint = fault.SignInRequired, d.signInHint(status)
 	case errors.As(err, &status):

@@ -224,6 +224,10 @@ func (x *exchange) resume(at *cursor, fruitless int) (*http.Response, error) {
 			return nil, x.ctx.Err()
 		}
 		response, err := x.c.get(x.ctx, at.id)
+		var signIn *SignInRequiredError
+		if errors.As(err, &signIn) {
+			return nil, err
+		}
 		if err != nil {
 			last = err
 			continue

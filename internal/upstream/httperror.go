@@ -67,8 +67,10 @@ func (e *StatusError) SignIn() bool {
 // statusError reads an answer as an error. body is its beginning.
 func (r *Remote) statusError(asked string, response *http.Response, body []byte) *StatusError {
 	e := &StatusError{
-		Asked: asked, Status: response.StatusCode, Challenges: response.Header.Values("WWW-Authenticate"),
-		Body: r.scrub(beginning(body)),
+		Asked: asked, Status: response.StatusCode, Body: r.beginning(response, body),
+	}
+	for _, challenge := range response.Header.Values("WWW-Authenticate") {
+		e.Challenges = append(e.Challenges, r.scrub(response, challenge))
 	}
 	if at, err := response.Location(); err == nil && response.StatusCode/100 == 3 {
 		e.Location = r.o.Scrub(cleanURL(at))
@@ -81,12 +83,21 @@ func (r *Remote) statusError(asked string, response *http.Response, body []byte)
 	return e
 }
 
-// scrub takes out of a server's text what it may repeat of the URL, beside the known secrets.
-func (r *Remote) scrub(text string) string {
+// scrub takes out of a server's text what it may repeat of the URL and of the token that it was sent, beside
+// the known secrets.
+func (r *Remote) scrub(response *http.Response, text string) string {
 	if query := r.url.RawQuery; query != "" {
 		text = strings.ReplaceAll(text, query, "…")
 	}
+	if _, token, ok := strings.Cut(response.Request.Header.Get("Authorization"), " "); ok && r.signsIn() {
+		text = strings.ReplaceAll(text, token, "***")
+	}
 	return r.o.Scrub(text)
+}
+
+// beginning is that of an answer's body. It is scrubbed whole: of a token that is cut, a part would be left.
+func (r *Remote) beginning(response *http.Response, body []byte) string {
+	return beginning([]byte(r.scrub(response, string(body[:min(len(body), maxErrorBody)]))))
 }
 
 // errNoMessage is an answer without a message of MCP where one has to be.
@@ -97,7 +108,7 @@ func (r *Remote) noMessage(asked string, response *http.Response, body []byte) e
 	if kind := response.Header.Get("Content-Type"); kind != "" {
 		text += " " + cleaned(kind)
 	}
-	if body := r.scrub(beginning(body)); body != "" {
+	if body := r.beginning(response, body); body != "" {
 		text += ": " + body
 	} else {
 		text += ", empty"
@@ -136,7 +147,7 @@ var (
 
 // beginning makes the beginning of an answer fit for an error: the text of a page, on one line.
 func beginning(body []byte) string {
-	text := string(body[:min(len(body), maxErrorBody)])
+	text := string(body)
 	if strings.HasPrefix(strings.TrimSpace(text), "<") {
 		text = tags.ReplaceAllString(invisible.ReplaceAllString(text, " "), " ")
 	}

@@ -91,8 +91,12 @@ func (c *streamable) listenOnce(at *cursor, opened func()) (n, outcome int) {
 	response, err := c.get(c.ctx, at.id)
 	if err != nil {
 		var unsent *UnsentError
-		if errors.As(err, &unsent) {
+		var signIn *SignInRequiredError
+		switch {
+		case errors.As(err, &unsent):
 			return 0, listenUnsent
+		case errors.As(err, &signIn):
+			return 0, listenNever // until then, nothing else comes through either
 		}
 		return 0, listenEnded
 	}

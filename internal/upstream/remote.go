@@ -23,8 +23,10 @@ type RemoteOptions struct {
 	SSE     bool                    // it speaks the HTTP+SSE transport of 2024-11-05
 	Env     []string                // names proxies and certificate authorities
 	Limit   int                     // bytes of one message
-	Log     *slog.Logger
-	Scrub   func(text string) string // takes secrets out of what goes into errors
+	// Credentials are of users who sign in; nil for none. An Authorization header of the entry's own comes first.
+	Credentials Credentials
+	Log         *slog.Logger
+	Scrub       func(text string) string // takes secrets out of what goes into errors
 }
 
 // Remote is a server that is reached by HTTP: what all connections to it share.
@@ -95,9 +97,8 @@ type outgoing struct {
 	s      *sending // may be nil
 }
 
-// do sends a request. Of the errors that it returns, *UnsentError means that nothing has reached the
-// server.
-func (r *Remote) do(ctx context.Context, client *http.Client, o outgoing) (*http.Response, error) {
+// send sends a request as it is.
+func (r *Remote) send(ctx context.Context, client *http.Client, o outgoing) (*http.Response, error) {
 	if r.clock.paused() {
 		r.transport.CloseIdleConnections()
 	}
