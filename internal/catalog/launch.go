@@ -23,6 +23,14 @@ const (
 	None    Kind = "none"    // known, but there is no way to run it here; never the kind of a Launch
 )
 
+// Pinned writes a package or a repository with its version, where it has one, as in "name@1.2.3".
+func Pinned(name, version string) string {
+	if name != "" && version != "" {
+		return name + "@" + version
+	}
+	return name
+}
+
 // Launch is everything known about one server before the machine is touched. It is made by the
 // configuration (for local commands, GitHub and URLs) or by a catalogue entry. Args, Env and Dir may
 // hold a mark for the server's state folder, which WithState replaces before anything is run.

@@ -100,7 +100,7 @@ func entryText(e *catalog.Entry) string {
 			fmt.Fprintf(&b, "%-12s%s\n", name+":", value)
 		}
 	}
-	field("runs", strings.TrimSpace(string(e.Runs)+" "+withVersion(e.Package, e.Version)+withVersion(e.Repository, e.Commit)+e.URL+e.Command))
+	field("runs", strings.TrimSpace(string(e.Runs)+" "+catalog.Pinned(e.Package, e.Version)+catalog.Pinned(e.Repository, e.Commit)+e.URL+e.Command))
 	field("source", e.Source)
 	field("license", e.License)
 	field("needs", strings.Join(e.Needs, ", "))
@@ -130,13 +130,6 @@ func provenText(p catalog.Proven) string {
 		text += " on " + p.Date
 	}
 	return text
-}
-
-func withVersion(name, version string) string {
-	if name != "" && version != "" {
-		return name + "@" + version
-	}
-	return name
 }
 
 func propertyText(p catalog.Property) string {

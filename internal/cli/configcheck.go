@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcp-gateway/internal/config"
+	"mcp-gateway/internal/gateway"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -75,6 +76,6 @@ func runConfigCheck(cmd *cobra.Command, o *configCheckOptions, args []string) er
 
 func (o *configCheckOptions) show(server config.Server) checkedServer {
 	plan := server.Launch.WithState(filepath.Join(o.paths().Servers(), "state", server.Name))
-	return checkedServer{Name: server.Name, Kind: string(plan.Kind), Runs: launchText(plan), Dir: plan.Dir,
+	return checkedServer{Name: server.Name, Kind: string(plan.Kind), Runs: gateway.LaunchText(plan), Dir: plan.Dir,
 		Envs: append([]string{}, slices.Sorted(maps.Keys(plan.Env))...)}
 }

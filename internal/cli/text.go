@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"mcp-gateway/internal/process"
 )
 
 // escapeSequence matches what a terminal would take for a command: text of servers must not steer it.
@@ -65,6 +67,9 @@ func clipRunes(s string, width int) string {
 	runes := []rune(s)
 	return string(runes[:width-1]) + ellipsis
 }
+
+// shellQuote writes words as a person would type them.
+func shellQuote(words ...string) string { return process.Spec{Argv: words}.CommandLine() }
 
 // orList writes names as in "a", "b" or "c".
 func orList(names []string) string {

@@ -1,6 +1,9 @@
 package control
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"net/http"
+)
 
 // Code is the kind of an error, which callers tell apart by it.
 type Code string
@@ -50,4 +53,16 @@ func Detail(kind string, v any) json.RawMessage {
 		return head
 	}
 	return append(append(head[:len(head)-1], ','), body[1:]...)
+}
+
+// ETagMismatch is the refusal of an If-Match that names another version than the current one, which is
+// given as it stands in the resource's own etag.
+func ETagMismatch(current string) *Error {
+	return &Error{
+		Code: FailedPrecondition, Status: http.StatusPreconditionFailed,
+		Message: "etag_mismatch: the authorization has changed since that version",
+		Details: []json.RawMessage{Detail(TypeETagMismatch, struct {
+			CurrentETag string `json:"currentEtag,omitempty"`
+		}{current})},
+	}
 }

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"time"
 )
 
@@ -102,6 +103,13 @@ type Authorization struct {
 	ETag             string              `json:"etag"` // with its quotes
 }
 
+// ServerName is a server's name in the resources of sign-ins. A key with a slash is written with %2F, since
+// the name has two parts.
+func ServerName(server string) string { return "mcp-servers/" + url.PathEscape(server) }
+
+// AuthorizationName is the name of a server's sign-in.
+func AuthorizationName(server string) string { return ServerName(server) + "/authorization" }
+
 // ConfiguredServer is what became of one server that was asked for (McpConfiguredServer).
 type ConfiguredServer struct {
 	Server  ServerRef `json:"server"`
@@ -129,6 +137,15 @@ type ConfigurationReport struct {
 	DormantServers []ServerRef        `json:"dormantServers,omitempty"` // asked for before it was attached elsewhere
 }
 
+// Definition is how a server was asked for, without values of secrets, headers and variables (beyond the
+// model).
+type Definition struct {
+	Kind    string   `json:"kind"`    // how it is reached: npm, pypi, command, shell, github, remote, …
+	Runs    string   `json:"runs"`    // what is run, as a person would type it, or the URL
+	Envs    []string `json:"envs"`    // the names of its own variables
+	Headers []string `json:"headers"` // the names of a remote server's headers
+}
+
 // Backend is the gateway that the API is about. The context of a call ends when its caller leaves, which
 // does not stop what the call has begun. Errors that callers are to tell apart are *Error.
 type Backend interface {
@@ -147,6 +164,8 @@ type Backend interface {
 	Changed() <-chan struct{}
 	// Report tells what became of the servers that were asked for.
 	Report() ConfigurationReport
+	// Definition tells how a server was asked for; NotFound where it was not.
+	Definition(name string) (Definition, error)
 	// StartGateway makes a gateway, or returns the one that there is; it returns while that is provisioning.
 	StartGateway(ctx context.Context, q StartRequest) (Gateway, error)
 	// StopGateway ends all servers and sessions, or detaches; also where there is nothing to end.

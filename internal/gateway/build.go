@@ -45,7 +45,8 @@ func (g *gateway) build(ctx context.Context) {
 	})
 	g.relay.Attach(g.down)
 	g.httpd = httpd.New(httpd.Options{
-		Token: g.o.Token, AllowedOrigins: g.o.AllowedOrigins, MCP: http.HandlerFunc(g.mcp), Health: g.health, Log: g.log,
+		Token: g.o.Token, AllowedOrigins: g.o.AllowedOrigins, MCP: http.HandlerFunc(g.mcp), Control: control.Handler(g),
+		Health: g.health, Log: g.log,
 	})
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 
 	"mcp-gateway/internal/control"
 )
@@ -12,6 +13,14 @@ func (g *gateway) Sandbox() string                     { return "" }
 func (g *gateway) Gateway() (control.Gateway, error)   { return control.Gateway{}, errPending }
 func (g *gateway) Changed() <-chan struct{}            { return nil }
 func (g *gateway) Report() control.ConfigurationReport { return control.ConfigurationReport{} }
+func (g *gateway) Definition(name string) (control.Definition, error) {
+	for _, server := range g.o.Servers {
+		if server.Name == name {
+			return define(server, g.o.Paths.Servers()), nil
+		}
+	}
+	return control.Definition{}, &control.Error{Code: control.NotFound, Message: fmt.Sprintf("there is no server %q", name)}
+}
 func (g *gateway) StartGateway(context.Context, control.StartRequest) (control.Gateway, error) {
 	return control.Gateway{}, errPending
 }

@@ -41,6 +41,8 @@ type Options struct {
 	Token          secret.Value
 	AllowedOrigins []string     // of browser pages, as "https://app.example.com"; "*" allows all
 	MCP            http.Handler // /mcp
+	Control        http.Handler // /v1/; nil for none
+	Callback       http.Handler // /oauth/callback, which needs no token: its state is the proof; nil for none
 	Health         func() Health
 	Log            *slog.Logger
 }
@@ -89,41 +91,52 @@ func (s *Server) Shutdown(ctx context.Context) {
 }
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/mcp" || r.URL.Path == "/mcp/" {
-		if s.origin(w, r) && s.authorized(w, r) {
-			s.o.MCP.ServeHTTP(w, r)
-		}
-		return
-	}
-	if r.URL.Path == "/health" {
+	switch path := r.URL.Path; {
+	case path == "/mcp" || path == "/mcp/":
+		s.guard(w, r, s.o.MCP, refuse)
+	case s.o.Control != nil && strings.HasPrefix(path, "/v1/"):
+		s.guard(w, r, s.o.Control, refuseControl)
+	case s.o.Callback != nil && path == "/oauth/callback":
+		s.o.Callback.ServeHTTP(w, r)
+	case path == "/health":
 		s.health(w, r)
-		return
+	default:
+		refuse(w, r, http.StatusNotFound, fmt.Sprintf("%.100q is not served here; MCP is at /mcp", path))
 	}
-	refuse(w, r, http.StatusNotFound, fmt.Sprintf("%.100q is not served here; MCP is at /mcp", r.URL.Path))
+}
+
+// refuser answers a request that is not let in, in the form that its clients read.
+type refuser func(w http.ResponseWriter, r *http.Request, status int, message string)
+
+// guard lets a request in that comes from no foreign page and has the token.
+func (s *Server) guard(w http.ResponseWriter, r *http.Request, to http.Handler, no refuser) {
+	if s.origin(w, r, no) && s.authorized(w, r, no) {
+		to.ServeHTTP(w, r)
+	}
 }
 
 // origin lets pages of allowed origins in, and answers their preflight requests. A request without
 // an Origin comes from no page. The origin is never compared with the Host header: with DNS
 // rebinding both carry the same foreign name.
-func (s *Server) origin(w http.ResponseWriter, r *http.Request) bool {
+func (s *Server) origin(w http.ResponseWriter, r *http.Request, no refuser) bool {
 	origins := r.Header["Origin"]
 	if len(origins) == 0 {
 		return true
 	}
 	origin := origins[0]
 	if len(origins) > 1 || !s.allowed(origin) {
-		refuse(w, r, http.StatusForbidden, fmt.Sprintf("pages of the origin %.100q are not allowed here; --allow-origin allows one", origin))
+		no(w, r, http.StatusForbidden, fmt.Sprintf("pages of the origin %.100q are not allowed here; --allow-origin allows one", origin))
 		return false
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate, ETag")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return true
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS")
-	headers := "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+	headers := "Authorization, Content-Type, Accept, Last-Event-ID, If-Match, If-None-Match, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 		headers = asked // Mcp-Param-* have names that cannot be listed
 	}
@@ -149,7 +162,7 @@ func (s *Server) allowed(origin string) bool {
 
 // authorized compares the bearer token (RFC 6750) in constant time, whatever its length: the digests
 // are compared. Without a token of our own nobody gets in.
-func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
+func (s *Server) authorized(w http.ResponseWriter, r *http.Request, no refuser) bool {
 	if values := r.Header["Authorization"]; len(values) == 1 && s.o.Token != "" {
 		scheme, token, _ := strings.Cut(values[0], " ")
 		digest := sha256.Sum256([]byte(strings.TrimSpace(token)))
@@ -158,7 +171,7 @@ func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	refuse(w, r, http.StatusUnauthorized, "the bearer token is missing or wrong: send Authorization: Bearer <token>")
+	no(w, r, http.StatusUnauthorized, "the bearer token is missing or wrong: send Authorization: Bearer <token>")
 	return false
 }
 
@@ -183,6 +196,24 @@ const bodyLimit = 10 * time.Second
 
 // refuse answers with a JSON-RPC error, which MCP clients show.
 func refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	refuseWith(w, r, status, wire.ErrorReply(nil, (&wire.Error{Code: wire.CodeInvalidRequest, Message: message}).Object()))
+}
+
+// refuseControl answers with an error as the control side has them.
+func refuseControl(w http.ResponseWriter, r *http.Request, status int, message string) {
+	code := "permissionDenied"
+	if status == http.StatusUnauthorized {
+		code = "unauthenticated"
+	}
+	// Two strings always become JSON.
+	body, _ := json.Marshal(struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}{code, message})
+	refuseWith(w, r, status, body)
+}
+
+func refuseWith(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	if r.ContentLength != 0 {
 		// net/http reads what a small body still lacks, from whom has shown no token. Before the next
 		// request it takes the limit off.
@@ -190,7 +221,7 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, message string) 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(wire.ErrorReply(nil, (&wire.Error{Code: wire.CodeInvalidRequest, Message: message}).Object()))
+	w.Write(body)
 }
 
 // Unready answers every request with 503, while the gateway starts.

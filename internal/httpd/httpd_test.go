@@ -310,6 +310,38 @@ func TestB62_WrongPath(t *testing.T) {
 	}
 }
 
+// The control side is behind the same door, and is refused in the form that its own clients read: "an
+// authenticated client is needed".
+func TestControl(t *testing.T) {
+	said := func(what string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, what) })
+	}
+	d := open(t, Options{Control: said("control"), Callback: said("callback"), AllowedOrigins: []string{"https://app.example"}})
+	for _, path := range []string{"/v1/", "/v1/status", "/v1/mcp-servers/a%2Fb/authorization", "/v1/x?wait=1s"} {
+		d.expect(d.do("GET", path, bearer), 200, "control")
+		r := d.do("GET", path, nil)
+		if r.Header.Get("WWW-Authenticate") != "Bearer" || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: headers %v", path, r.Header)
+		}
+		d.expect(r, 401, `{"code":"unauthenticated","message":"the bearer token is missing or wrong: send Authorization: Bearer \u003ctoken\u003e"}`)
+	}
+	r := d.do("GET", "/v1/status", http.Header{"Authorization": bearer["Authorization"], "Origin": {"https://evil.example"}})
+	d.expect(r, 403, `{"code":"permissionDenied","message":"pages of the origin \"https://evil.example\" are not allowed here; --allow-origin allows one"}`)
+	r = d.do("GET", "/v1/status", http.Header{"Authorization": bearer["Authorization"], "Origin": {"https://app.example"}})
+	if !strings.Contains(r.Header.Get("Access-Control-Expose-Headers"), "ETag") {
+		t.Errorf("headers %v", r.Header)
+	}
+	d.expect(d.do("GET", "/oauth/callback?state=x", nil), 200, "callback") // the state is the proof
+	for _, path := range []string{"/v1", "/v2/status", "/oauth/", "/oauth/callback/"} {
+		if r := d.do("GET", path, bearer); r.StatusCode != 404 {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+	if r := open(t, Options{}).do("GET", "/v1/status", bearer); r.StatusCode != 404 {
+		t.Errorf("without a control side: %d", r.StatusCode)
+	}
+}
+
 func TestUnready(t *testing.T) {
 	d := open(t, Options{MCP: http.HandlerFunc(Unready)})
 	r := d.do("POST", "/mcp", bearer)
