@@ -150,6 +150,7 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 	err := g.start(ctx, ready)
 	if err == nil {
 		giveBack()
+		group.Go(func() error { rest(serving); return nil })
 		select {
 		case <-ctx.Done():
 		case <-failed:
