@@ -73,4 +73,15 @@ type Options struct {
 	Prefix       string        // put before each exposed name: "" (the default) means none
 	Protocol     string        // "legacy" (the default of a process), "modern" or "both"; empty: a remote server is asked
 	User         string        // run as this user; empty means as the gateway
+	OAuth        OAuth         // how users sign in to a remote server
+}
+
+// OAuth is what the gateway is told of a remote server's sign-in. All of it is optional: what is not said
+// is found out.
+type OAuth struct {
+	ClientID            string       // of the gateway at the authorization server, given by that or a metadata document's URL
+	ClientSecret        secret.Value // of that client
+	Scopes              []string     // to ask for; nil means those that the server wants, empty means none
+	Resource            string       // the identifier of the server at the authorization server (RFC 8707)
+	AuthorizationServer string       // its issuer URL
 }

@@ -115,6 +115,7 @@ type entry struct {
 	used   map[string]bool
 
 	referred map[string]bool // variables that headers name
+	signsIn  bool            // something is said of its sign-in
 }
 
 func (e *entry) problem(field, message, hint string) {

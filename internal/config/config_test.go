@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,6 +258,30 @@ func TestOptions(t *testing.T) {
 	}
 	if server, _ := one(t, `{"x": {"url": "https://h"}}`); server.Options.Protocol != "" {
 		t.Errorf("a remote server is to be asked, got %q", server.Options.Protocol)
+	}
+}
+
+func TestOptions_OAuth(t *testing.T) {
+	server, warnings := one(t, `{"x": {"url": "https://h/mcp", "envs": {"KEY": "s3cr3t"}, "gateway": {"oauth": {
+		"clientId": "me", "clientSecret": "a-${KEY}", "scopes": ["read", "write:all"], "resource": "https://h/mcp", "authorizationServer": "https://as/tenant"}}}}`)
+	want := catalog.OAuth{ClientID: "me", ClientSecret: "a-s3cr3t", Scopes: []string{"read", "write:all"}, Resource: "https://h/mcp", AuthorizationServer: "https://as/tenant"}
+	if diff := cmp.Diff(want, server.Options.OAuth); diff != "" || len(warnings) != 0 {
+		t.Errorf("%s %q", diff, warnings)
+	}
+	if !slices.Contains(server.Launch.Secrets, secret.Value("a-s3cr3t")) {
+		t.Error("the client secret is not known as one")
+	}
+	server, _ = one(t, `{"x": {"url": "https://h/mcp", "gateway": {"oauth": {"scopes": [], "clientId": null}}}}`)
+	if scopes := server.Options.OAuth.Scopes; scopes == nil || len(scopes) != 0 {
+		t.Errorf("no scopes at all were asked for, got %v", scopes)
+	}
+	for text, want := range map[string]string{
+		`{"x": {"command": "y", "gateway": {"oauth": {"clientId": "me"}}}}`:                                           `server "x": gateway.oauth has no effect on a server that is no remote one`,
+		`{"x": {"url": "https://h", "headers": {"authorization": "Bearer t"}, "gateway": {"oauth": {"scopes": []}}}}`: `server "x": gateway.oauth has no effect, as headers has an Authorization of its own`,
+	} {
+		if _, warnings := one(t, text); len(warnings) != 1 || warnings[0] != want {
+			t.Errorf("%s: warnings %q", text, warnings)
+		}
 	}
 }
 

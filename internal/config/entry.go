@@ -35,17 +35,24 @@ func (p *parser) entry(member document.Member) (Server, bool) {
 	server := Server{Name: e.name, Options: e.options()}
 	environment := e.environment()
 	server.Launch = e.launch(environment)
+	e.fillSecret(&server.Options.OAuth, environment)
 	if server.Launch.Env == nil {
 		server.Launch.Env = map[string]secret.Value{}
 	}
 	for name, value := range environment {
 		server.Launch.Env[name] = value
 	}
+	server.Launch.Secrets = append(server.Launch.Secrets, server.Options.OAuth.ClientSecret)
 	addSecrets(&server.Launch, environment)
 	if server.Launch.Kind == catalog.Remote {
 		e.checkRemote(&server, environment)
-	} else if server.Options.Protocol == "" {
-		server.Options.Protocol = "legacy"
+	} else {
+		if server.Options.Protocol == "" {
+			server.Options.Protocol = "legacy"
+		}
+		if e.signsIn {
+			e.warn("gateway.oauth has no effect on a server that is no remote one")
+		}
 	}
 	return server, len(p.problems) == before
 }

@@ -18,7 +18,7 @@ import (
 const reserved = "gateway"
 
 var (
-	optionNames = []string{"tools", "callTimeout", "startTimeout", "isolated", "noCancel", "prefix", "protocol", "user"}
+	optionNames = []string{"tools", "callTimeout", "startTimeout", "isolated", "noCancel", "prefix", "protocol", "user", "oauth"}
 	filterNames = []string{"allow", "deny"}
 	protocols   = []string{"legacy", "modern", "both"}
 )
@@ -57,6 +57,8 @@ func (e *entry) options() catalog.Options {
 			options.Protocol = e.matching(at, member.Value, isOne, `must be "legacy", "modern" or "both"`)
 		case "user":
 			options.User = e.matching(at, member.Value, isUserName, "must be the name of a user")
+		case "oauth":
+			options.OAuth = e.oauth(at, member.Value)
 		default:
 			e.unknownOption(at, member.Name, optionNames)
 		}

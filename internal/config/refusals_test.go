@@ -161,7 +161,7 @@ func TestC3_Refusals(t *testing.T) {
 
 func TestOptions_Refusals(t *testing.T) {
 	in := func(options string) string { return `{"time": {"gateway": ` + options + `}}` }
-	const names = "tools, callTimeout, startTimeout, isolated, noCancel, prefix, protocol, user"
+	const names = "tools, callTimeout, startTimeout, isolated, noCancel, prefix, protocol, user, oauth"
 	checkRefusals(t, []refusalCase{
 		{"not an object", in(`true`), `server "time": gateway: must be an object, is a boolean`},
 		{"unknown", in(`{"callTimout": 1}`), `server "time": gateway.callTimout: is no option, must be one of ` + names + ` (did you mean "callTimeout"?)`},
@@ -184,6 +184,15 @@ func TestOptions_Refusals(t *testing.T) {
 		{"protocol", in(`{"protocol": "old"}`), `server "time": gateway.protocol: must be "legacy", "modern" or "both"`},
 		{"protocol type", in(`{"protocol": 1}`), `server "time": gateway.protocol: must be "legacy", "modern" or "both", is a number`},
 		{"user", in(`{"user": ""}`), `server "time": gateway.user: must be the name of a user`},
+		{"oauth", in(`{"oauth": true}`), `server "time": gateway.oauth: must be an object, is a boolean`},
+		{"oauth, unknown", in(`{"oauth": {"client": "a"}}`), `server "time": gateway.oauth.client: is no option, must be one of clientId, clientSecret, scopes, resource, authorizationServer (did you mean "clientId"?)`},
+		{"oauth, empty client", in(`{"oauth": {"clientId": ""}}`), `server "time": gateway.oauth.clientId: must be a string that is not empty`},
+		{"oauth, secret of nobody", in(`{"oauth": {"clientSecret": "s3cr3t"}}`), `server "time": gateway.oauth.clientId: is missing, must be the client that clientSecret is of`},
+		{"oauth, secret from nowhere", in(`{"oauth": {"clientId": "a", "clientSecret": "${KEY}"}}`), `server "time": gateway.oauth.clientSecret: names the variable "KEY", which is not in the entry's envs (give it as "envs": {"KEY": "…"}; the gateway's own environment is not looked at)`},
+		{"oauth, scopes in one", in(`{"oauth": {"scopes": ["read write"]}}`), `server "time": gateway.oauth.scopes: holds "read write", which is no scope (each scope is an element of its own, without spaces)`},
+		{"oauth, scopes", in(`{"oauth": {"scopes": "read"}}`), `server "time": gateway.oauth.scopes: must be a list of strings, is a string`},
+		{"oauth, resource", in(`{"oauth": {"resource": "mcp"}}`), `server "time": gateway.oauth.resource: must be a URL`},
+		{"oauth, issuer", in(`{"oauth": {"authorizationServer": 1}}`), `server "time": gateway.oauth.authorizationServer: must be the URL of an issuer, is a number`},
 	})
 }
 

@@ -79,12 +79,24 @@ func (e *entry) fill(at, text string, variables map[string]secret.Value) string 
 	})
 }
 
+func hasAuthorization(headers map[string]secret.Value) bool {
+	for name := range headers {
+		if strings.EqualFold(name, "Authorization") {
+			return true
+		}
+	}
+	return false
+}
+
 // checkRemote warns of what has no effect on a server that the gateway does not start.
 func (e *entry) checkRemote(server *Server, variables map[string]secret.Value) {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if !e.referred[name] {
 			e.warn("the variable %q has no effect on a remote server, as no header names it", name)
 		}
+	}
+	if e.signsIn && hasAuthorization(server.Launch.Headers) {
+		e.warn("gateway.oauth has no effect, as headers has an Authorization of its own")
 	}
 	if server.Options.User != "" {
 		e.warn("gateway.user has no effect on a remote server")
