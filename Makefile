@@ -24,7 +24,7 @@ ifneq ($(PIP_INDEX),)
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX)
 endif
 
-.PHONY: help build check deps test image-test run stop clean catalog-check
+.PHONY: help build check deps test image-test run stop clean catalog-check catalog-sample
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s $$'\t' 2>/dev/null || sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ stop: ## stop the gateway of "make run"
 
 catalog-check: build $(CACHE)/uv/.ready ## install and start every server of the catalogue (hours; goes on where it was; ARGS=-help)
 	PATH=$(CURDIR)/$(CACHE)/uv/bin:$$PATH $(GO) run ./internal/catalogcheck -binary $(BIN) -work $(CACHE)/catalog-check $(ARGS)
+
+catalog-sample: build $(CACHE)/uv/.ready $(CACHE)/npm/.ready ## install and start 8 proven servers of the catalogue, chosen by the commit
+	PATH=$(CURDIR)/$(CACHE)/uv/bin:$(CURDIR)/$(CACHE)/npm/node_modules/node/bin:$$PATH $(GO) run ./internal/catalogcheck -binary $(BIN) -work $(CACHE)/catalog-sample \
+	  -jobs 2 -sample 8 -seed "$$(git rev-parse HEAD 2>/dev/null || echo none)"
 
 clean: ## remove everything that was built or installed
 	rm -rf bin $(CACHE) $(RUN_ROOT)

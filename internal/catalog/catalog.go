@@ -14,7 +14,7 @@
 //	cwd                 working directory, with placeholders
 //	properties          what a user can set, name -> property (below)
 //	needs               what must be on the machine (below)
-//	proven              {"level": "started" | "installed" | "untried", "tools": 3, "date": "2026-11-29"}
+//	proven              {"level": "started" | "installed" | "untried", "tools": 3, "megabytes": 40, "date": "2026-11-29"}
 //	note                for maintainers, and users who look closer
 //
 // What runs can say:

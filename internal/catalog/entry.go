@@ -48,9 +48,10 @@ type Property struct {
 
 // Proven says how far somebody saw an entry work.
 type Proven struct {
-	Level string `json:"level"` // Started, Installed or Untried
-	Tools int    `json:"tools,omitempty"`
-	Date  string `json:"date,omitempty"`
+	Level     string `json:"level"` // Started, Installed or Untried
+	Tools     int    `json:"tools,omitempty"`
+	Megabytes int    `json:"megabytes,omitempty"` // that its install takes, with all its dependencies
+	Date      string `json:"date,omitempty"`
 }
 
 // The levels of Proven.

@@ -174,9 +174,11 @@ func (r *reader) proven() Proven {
 			proven.Date, ok = document.String(member.Value)
 		case "tools":
 			ok = json.Unmarshal(member.Value, &proven.Tools) == nil && proven.Tools >= 0
+		case "megabytes":
+			ok = json.Unmarshal(member.Value, &proven.Megabytes) == nil && proven.Megabytes >= 0
 		}
 		if !ok {
-			r.report(document.Field("proven", member.Name), `must be "level" (started, installed or untried), "tools" (a number) or "date" (a string)`)
+			r.report(document.Field("proven", member.Name), `must be "level" (started, installed or untried), "tools" and "megabytes" (numbers) or "date" (a string)`)
 		}
 	}
 	return proven

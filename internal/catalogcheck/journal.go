@@ -13,15 +13,16 @@ import (
 
 // sight is what was seen of one entry. One line of the journal holds one.
 type sight struct {
-	Name    string  `json:"name"`
-	Digest  string  `json:"digest"` // of the entry that was tried
-	Kind    string  `json:"kind"`
-	Level   string  `json:"level"` // catalog.Started, Installed or Untried
-	Tools   int     `json:"tools"`
-	Date    string  `json:"date"`
-	Install float64 `json:"install_seconds"`
-	Start   float64 `json:"start_seconds"`
-	Reason  string  `json:"reason,omitempty"` // why it came no further
+	Name      string  `json:"name"`
+	Digest    string  `json:"digest"` // of the entry that was tried
+	Kind      string  `json:"kind"`
+	Level     string  `json:"level"` // catalog.Started, Installed or Untried
+	Tools     int     `json:"tools"`
+	Megabytes int     `json:"megabytes"` // of the install
+	Date      string  `json:"date"`
+	Install   float64 `json:"install_seconds"`
+	Start     float64 `json:"start_seconds"`
+	Reason    string  `json:"reason,omitempty"` // why it came no further
 }
 
 // String is the sight as the last part of a line.

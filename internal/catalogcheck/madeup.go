@@ -7,12 +7,13 @@ import (
 	"mcp-gateway/internal/catalog"
 )
 
-// madeUpConfig is a configuration with a value for each property that must be given. The values look
-// like what servers check before they list their tools; none is anybody's.
-func madeUpConfig(e *catalog.Entry, dir string) []byte {
+// madeUpConfig is a configuration with a value for each property that must be given, or for all
+// without a default. The values look like what servers check before they list their tools; none is
+// anybody's.
+func madeUpConfig(e *catalog.Entry, dir string, all bool) []byte {
 	properties := map[string]any{}
 	for name, p := range e.Properties {
-		if p.Required && len(p.Default) == 0 {
+		if (p.Required || all) && len(p.Default) == 0 {
 			properties[name] = madeUp(name, p, dir)
 			if prefix := prefixes[e.Name+"."+name]; prefix != "" {
 				properties[name] = prefix + key

@@ -139,7 +139,11 @@ func TestMadeUpConfig(t *testing.T) {
 		"awsProfile": {Type: "string", Required: true},
 	}}
 	want := `{"a":{"apiKey":"0123456789abcdef0123456789abcdef","awsProfile":"0123456789abcdef0123456789abcdef","baseUrl":"https://example.com","mode":"read","on":true,"paths":["/data"],"port":1}}`
-	if got := string(madeUpConfig(e, "/data")); got != want {
+	if got := string(madeUpConfig(e, "/data", false)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	want = strings.Replace(want, `"paths"`, `"optional":"0123456789abcdef0123456789abcdef","paths"`, 1)
+	if got := string(madeUpConfig(e, "/data", true)); got != want {
+		t.Errorf("with all: got  %s\nwant %s", got, want)
 	}
 }

@@ -67,10 +67,14 @@ func replaceProven(text, name string, s sight) (string, error) {
 	if place == nil {
 		return "", fmt.Errorf("find \"proven\" in entry %q", name)
 	}
-	proven := fmt.Sprintf(`"proven": {"level": %q, "tools": %d, "date": %q}`, s.Level, s.Tools, s.Date)
-	if s.Level != catalog.Started {
-		proven = fmt.Sprintf(`"proven": {"level": %q, "date": %q}`, s.Level, s.Date)
+	proven := fmt.Sprintf(`"proven": {"level": %q`, s.Level)
+	if s.Level == catalog.Started {
+		proven += fmt.Sprintf(`, "tools": %d`, s.Tools)
 	}
+	if s.Megabytes > 0 {
+		proven += fmt.Sprintf(`, "megabytes": %d`, s.Megabytes)
+	}
+	proven += fmt.Sprintf(`, "date": %q}`, s.Date)
 	return text[:at[1]+place[0]] + proven + text[at[1]+place[1]:], nil
 }
 

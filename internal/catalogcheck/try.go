@@ -49,10 +49,19 @@ func (c *check) try(ctx context.Context, e *catalog.Entry) sight {
 		return s
 	}
 	if e.Runs != catalog.Remote && e.Runs != catalog.Command {
-		s.Level = catalog.Installed
+		s.Level, s.Megabytes = catalog.Installed, megabytes(filepath.Join(root, "var/lib/mcp-gateway"))
 	}
 	start = time.Now()
-	tools, err := a.start(ctx)
+	tools, err := a.start(ctx, false)
+	if hasOptional(e) && (err != nil || tools == 0) {
+		// Some list their tools only once they know what to work with.
+		if again, errAgain := a.start(ctx, true); errAgain == nil && again > 0 {
+			tools, err = again, nil
+		}
+	}
+	if err == nil && tools == 0 {
+		err = errors.New("it has no tools")
+	}
 	s.Start = time.Since(start).Seconds()
 	if err != nil {
 		s.Reason = err.Error()
@@ -60,6 +69,15 @@ func (c *check) try(ctx context.Context, e *catalog.Entry) sight {
 	}
 	s.Level, s.Tools = catalog.Started, tools
 	return s
+}
+
+func hasOptional(e *catalog.Entry) bool {
+	for _, p := range e.Properties {
+		if !p.Required && len(p.Default) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // prepare makes the gateway below the root read the catalogue that is checked, and gives the servers a
@@ -97,9 +115,9 @@ func (a *attempt) prepare() error {
 func (a *attempt) data() string { return filepath.Join(a.root, "data") }
 
 // start starts the server through the gateway, and counts its tools.
-func (a *attempt) start(ctx context.Context) (int, error) {
+func (a *attempt) start(ctx context.Context, all bool) (int, error) {
 	file := filepath.Join(a.root, "config.json")
-	if err := os.WriteFile(file, madeUpConfig(a.entry, a.data()), 0o600); err != nil {
+	if err := os.WriteFile(file, madeUpConfig(a.entry, a.data(), all), 0o600); err != nil {
 		return 0, err
 	}
 	limit := a.startLimit.String()
@@ -158,6 +176,20 @@ func reason(stderr string) string {
 		return object.Error.Message
 	}
 	return lines[0]
+}
+
+// megabytes is the size of all files below a folder, rounded up.
+func megabytes(dir string) int {
+	var size int64
+	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return nil
+	})
+	return int((size + 1e6 - 1) / 1e6)
 }
 
 // tidy empties the caches when the disk fills up.

@@ -129,6 +129,9 @@ func provenText(p catalog.Proven) string {
 	if p.Date != "" {
 		text += " on " + p.Date
 	}
+	if p.Megabytes > 0 {
+		text += fmt.Sprintf(", takes %d MB", p.Megabytes)
+	}
 	return text
 }
 

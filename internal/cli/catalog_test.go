@@ -66,7 +66,7 @@ func TestCatalogShow_TellsWhatCountsAsGiven(t *testing.T) {
 			"done": {"type": "boolean", "required": true},
 			"level": {"type": "string", "enum": ["low", "high"], "required": true},
 			"myURLHost": {"type": "string", "default": "h", "required": true}},
-		"proven": {"level": "started", "tools": 1, "date": "2026-11-29"}}}`))
+		"proven": {"level": "started", "tools": 1, "megabytes": 12, "date": "2026-11-29"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ Does it.
 
 runs:       git https://example.com/x@0123456789abcdef0123456789abcdef01234567
 needs:      chromium
-proven:     started with 1 tool on 2026-11-29
+proven:     started with 1 tool on 2026-11-29, takes 12 MB
 
 properties:
   apiKey: a string, required, secret. The key.
