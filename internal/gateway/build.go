@@ -33,11 +33,7 @@ func (g *gateway) build(ctx context.Context) {
 		},
 		Output: g.o.Log.ServerLine,
 	})
-	members := make([]relay.Member, len(g.o.Servers))
-	for i, server := range g.o.Servers {
-		members[i] = g.member(server)
-	}
-	g.relay = relay.New(ctx, members, relay.Options{
+	g.relay = relay.New(ctx, relay.Options{
 		Version: g.o.Version, ToolsOnly: g.o.Expose == "tools", StartTimeout: g.o.StartupTimeout, Log: g.log,
 	})
 	g.down = downstream.New(g.relay, downstream.Options{

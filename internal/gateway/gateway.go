@@ -210,8 +210,12 @@ const waitNote = 10 * time.Second
 
 // startServers starts all servers and says meanwhile which ones are waited for.
 func (g *gateway) startServers(ctx context.Context) []*fault.Fault {
+	members := make([]relay.Member, len(g.o.Servers))
+	for i, server := range g.o.Servers {
+		members[i] = g.member(server)
+	}
 	started := make(chan []*fault.Fault, 1)
-	go func() { started <- g.relay.Start(ctx) }()
+	go func() { started <- g.relay.Start(ctx, members) }()
 	tick := time.NewTicker(waitNote)
 	defer tick.Stop()
 	for {

@@ -94,7 +94,7 @@ func (k *call) connect() {
 	k.mu.Lock()
 	k.giveUp = cancel
 	k.mu.Unlock()
-	started := k.link.r.tasks.start(func() {
+	started := k.link.r.background.start(func() {
 		defer cancel()
 		for range maxTries {
 			c, err := k.link.server.Conn(ctx)
@@ -279,6 +279,13 @@ func (k *call) finish(m wire.Msg, err error) {
 	default:
 		k.link.incoming(k.x, m)
 	}
+}
+
+// isOver tells whether the client waits no more.
+func (k *call) isOver() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.over
 }
 
 // hasFailed tells whether the answer was an error, or none is wanted any more.

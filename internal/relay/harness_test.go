@@ -47,13 +47,15 @@ var (
 
 // rig is a relay with real processes behind it and real HTTP before it.
 type rig struct {
-	t      *testing.T
-	url    string
-	relay  *relay.Relay
-	down   *downstream.Server
-	host   *process.Host
-	pids   string
-	closed bool
+	t       *testing.T
+	url     string
+	relay   *relay.Relay
+	members []relay.Member // to be started
+	out     *slog.Logger
+	down    *downstream.Server
+	host    *process.Host
+	pids    string
+	closed  bool
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -86,32 +88,15 @@ func newRig(t *testing.T, servers map[string]server, o rigOptions) *rig {
 	}
 	g := &rig{t: t, host: host, pids: filepath.Join(t.TempDir(), "pids")}
 	log := slog.New(slog.NewTextHandler(g, nil))
+	g.out = log
 	o.relay.Log, o.relay.Version, o.down.Log = log, "1.2.3", log
 	if o.relay.StartTimeout == 0 {
 		o.relay.StartTimeout = mcptest.Patience
 	}
-	var members []relay.Member
 	for name, s := range servers {
-		if s.url != "" {
-			members = append(members, remoteMember(name, s, log))
-			continue
-		}
-		members = append(members, relay.Member{Name: name, Options: s.options, Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
-			flags := s.flags
-			if modern && s.modern != nil {
-				flags = s.modern
-			}
-			argv := append([]string{mcptest.Build(t), "-id=" + name, "-pid-file=" + g.pids}, flags...)
-			return &upstream.StdioDialer{
-				Server: name, Modern: modern, Host: host, Handler: h, Identity: id, Limit: 64 << 20, Log: log,
-				NoCancel: s.options.NoCancel,
-				Spec:     process.Spec{Name: name, Argv: argv, Env: os.Environ()},
-				Stderr:   func(line string) { log.Info("stderr", "server", name, "line", line) },
-				Scrub:    func(s string) string { return s },
-			}
-		}})
+		g.members = append(g.members, g.member(name, s))
 	}
-	g.relay = relay.New(context.Background(), members, o.relay)
+	g.relay = relay.New(context.Background(), o.relay)
 	g.down = downstream.New(g.relay, o.down)
 	g.relay.Attach(g.down)
 	http := httptest.NewServer(g.down)
@@ -139,6 +124,28 @@ func newRig(t *testing.T, servers map[string]server, o rigOptions) *rig {
 	return g
 }
 
+// member describes a server to the relay.
+func (g *rig) member(name string, s server) relay.Member {
+	log := g.out
+	if s.url != "" {
+		return remoteMember(name, s, log)
+	}
+	return relay.Member{Name: name, Options: s.options, Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
+		flags := s.flags
+		if modern && s.modern != nil {
+			flags = s.modern
+		}
+		argv := append([]string{mcptest.Build(g.t), "-id=" + name, "-pid-file=" + g.pids}, flags...)
+		return &upstream.StdioDialer{
+			Server: name, Modern: modern, Host: g.host, Handler: h, Identity: id, Limit: 64 << 20, Log: log,
+			NoCancel: s.options.NoCancel,
+			Spec:     process.Spec{Name: name, Argv: argv, Env: os.Environ()},
+			Stderr:   func(line string) { log.Info("stderr", "server", name, "line", line) },
+			Scrub:    func(s string) string { return s },
+		}
+	}}
+}
+
 func remoteMember(name string, s server, log *slog.Logger) relay.Member {
 	remote := upstream.NewRemote(upstream.RemoteOptions{
 		Server: name, URL: s.url, Limit: 64 << 20, Log: log, Scrub: func(s string) string { return s },
@@ -158,7 +165,7 @@ func start(t *testing.T, servers map[string]server, o ...rigOptions) *rig {
 	g := newRig(t, servers, options)
 	ctx, cancel := context.WithTimeout(t.Context(), mcptest.Patience)
 	defer cancel()
-	if faults := g.relay.Start(ctx); len(faults) > 0 {
+	if faults := g.relay.Start(ctx, g.members); len(faults) > 0 {
 		t.Fatalf("start: %v", faults)
 	}
 	return g
@@ -227,6 +234,7 @@ func (g *rig) pid(name string) int {
 	return 0
 }
 
+// state is a server's, or none where there is no such server (yet).
 func (g *rig) state(name string) upstream.State {
 	servers, _ := g.relay.Status()
 	for _, s := range servers {
@@ -234,7 +242,6 @@ func (g *rig) state(name string) upstream.State {
 			return s.State
 		}
 	}
-	g.t.Fatalf("no server %q", name)
 	return upstream.State{}
 }
 

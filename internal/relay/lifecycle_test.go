@@ -239,7 +239,7 @@ func TestA5_StartFaults(t *testing.T) {
 	})
 	defer watcher.Wait()
 	var got []string
-	for _, f := range g.relay.Start(budget) {
+	for _, f := range g.relay.Start(budget, g.members) {
 		got = append(got, fmt.Sprintf("%s %s %q %v", f.Server, f.Cause, f.Stderr, f.Err))
 		if !strings.Contains(f.Ran, "fakeserver") || f.After <= 0 {
 			t.Errorf("fault %+v", f)

@@ -73,9 +73,9 @@ func (r *Relay) listen(ctx context.Context, x *downstream.Exchange, t *table) {
 // watchFor finds the server of a URI that a client of 2026-07-28 wants to know of.
 func (r *Relay) watchFor(uri string, t *table) (watch, bool) {
 	server, own, known := t.resource(uri)
-	m := r.only(modern, "resources")
+	m := t.only("resources")
 	if known {
-		m = r.members[server]
+		m = t.members[server]
 	}
 	if m == nil {
 		return watch{}, false

@@ -32,7 +32,7 @@ var features = []feature{
 // ready: one whose tools cannot be read is not.
 func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 	hello := c.Hello()
-	out := &listing{server: l.m.Name, conn: c, options: l.m.Options, instructions: hello.Instructions, capabilities: hello.Capabilities}
+	out := &listing{server: l.m.Name, member: l.m, conn: c, options: l.m.Options, instructions: hello.Instructions, capabilities: hello.Capabilities}
 	last := l.listing.Load()
 	if l.m.Remote {
 		l.modern.Store(hello.Version == upstream.Modern)
@@ -63,7 +63,7 @@ func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 	l.attend(c)
 	l.r.rebuild()
 	if last != nil {
-		l.r.announce(featuresOf(hello)...)
+		l.announce(featuresOf(hello.Capabilities)...)
 	}
 	return nil
 }
@@ -101,7 +101,17 @@ func (l *link) withoutBadHeaders(tools [][]byte) [][]byte {
 	})
 }
 
-func featuresOf(hello upstream.Hello) (changed []string) {
+// announce tells the clients that lists have changed, unless they do not know the server yet, or not any
+// more.
+func (l *link) announce(methods ...string) {
+	if l.m.routed.Load() && l.m.gone() == nil {
+		l.r.announce(methods...)
+	}
+}
+
+// featuresOf lists the notifications of the lists that a server has.
+func featuresOf(capabilities []byte) (changed []string) {
+	hello := upstream.Hello{Capabilities: capabilities}
 	for _, f := range features[:3] {
 		if hello.Can(f.capability) {
 			changed = append(changed, f.changed)
@@ -136,7 +146,7 @@ func (l *link) reload(c upstream.Conn, changed string) {
 // rereadDirty begins to read what has changed. The caller holds mu.
 func (l *link) rereadDirty() {
 	if len(l.dirty) > 0 && !l.reading {
-		l.reading = l.r.tasks.start(l.rereads)
+		l.reading = l.r.background.start(l.rereads)
 	}
 }
 
@@ -171,6 +181,9 @@ func (l *link) reread(dirty map[string]bool) {
 			continue
 		}
 		elements, err := l.read(ctx, last.conn, f)
+		if l.m.gone() != nil {
+			return
+		}
 		if err != nil {
 			l.r.o.Log.Warn("changed list not read", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, f.method, telemetry.KeyError, err)
 			continue
@@ -183,19 +196,10 @@ func (l *link) reread(dirty map[string]bool) {
 	l.r.rebuild()
 	for _, f := range features[:3] {
 		if dirty[f.changed] {
-			l.r.announce(f.changed)
+			l.announce(f.changed)
 		}
 	}
 }
 
 // capable tells whether any server of an era has the capability.
-func (r *Relay) capable(e int, name string) bool {
-	for _, server := range r.names {
-		if l := r.members[server].links[e].listing.Load(); l != nil {
-			if kind := wire.Kind(wire.Get(l.capabilities, name)); kind == '{' {
-				return true
-			}
-		}
-	}
-	return false
-}
+func (r *Relay) capable(e int, name string) bool { return r.tables[e].Load().capable(name) }

@@ -24,7 +24,7 @@ func TestB28_B29_MergedTools(t *testing.T) {
 	}, rigOptions{})
 	done := make(chan bool)
 	go func() {
-		g.relay.Start(t.Context())
+		g.relay.Start(t.Context(), g.members)
 		close(done)
 	}()
 	eventually(t, "b is ready", func() bool { return g.state("b").State == "ready" })
@@ -158,7 +158,7 @@ func TestListThatChangesWhileItIsFirstRead(t *testing.T) {
 	// The notification comes with the answer to prompts/list, which is read after the tools.
 	g := newRig(t, map[string]server{"a": flags("-tools-file="+tools,
 		`-answer=prompts/list={"jsonrpc":"2.0","method":"notifications/tools/list_changed"} {"jsonrpc":"2.0","id":$ID,"result":{"prompts":[]}}`)}, rigOptions{})
-	if faults := g.relay.Start(t.Context()); len(faults) > 0 {
+	if faults := g.relay.Start(t.Context(), g.members); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	write(`["new"]`)

@@ -32,7 +32,7 @@ func clean(s string) string {
 type origin struct{ server, name string }
 
 // expose gives each name its exposed one (contract B4): a legal name is kept by the server that
-// sorts first; the others' become <server>_<name>, and where that is taken or too long, a piece of it
+// sorts first, and always by the gateway's own; the others' become <server>_<name>, and where that is taken or too long, a piece of it
 // with a hash. Names that were given before keep their meaning: given is read and added to. The
 // origins come sorted by server, in each server's own order.
 func expose(origins []origin, prefix map[string]string, given map[string]origin) map[origin]string {
@@ -52,6 +52,11 @@ func expose(origins []origin, prefix map[string]string, given map[string]origin)
 	}
 	var rest []origin
 	for _, o := range origins {
+		if o.server == "" { // the gateway's own tools always have their names
+			delete(exposed, given[o.name])
+			given[o.name], out[o] = o, o.name
+			continue
+		}
 		if name, had := exposed[o]; had {
 			out[o] = name
 			continue

@@ -60,7 +60,7 @@ func TestB4_ExposedNames(t *testing.T) {
 			[]string{"a_b__=a b/!", "a_b___" + digits(origin{"a/b", "!"}) + "=a/b/!"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			table, _ := build(c.listings, newGiven())
+			table, _ := build(&listing{}, c.listings, newGiven())
 			if got := exposedTools(table); !slices.Equal(got, c.want) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
@@ -82,12 +82,12 @@ func digits(o origin) string {
 func TestB4_Prefix(t *testing.T) {
 	a, b := tools("a", "x", "y"), tools("b", "x")
 	a.options = catalog.Options{Prefix: "one_"}
-	table, _ := build([]*listing{a, b}, newGiven())
+	table, _ := build(&listing{}, []*listing{a, b}, newGiven())
 	if got := exposedTools(table); !slices.Equal(got, []string{"one_x=a/x", "one_y=a/y", "x=b/x"}) {
 		t.Errorf("got %q", got)
 	}
 	b.options = catalog.Options{Prefix: "one_"}
-	table, _ = build([]*listing{a, b}, newGiven())
+	table, _ = build(&listing{}, []*listing{a, b}, newGiven())
 	if got := exposedTools(table); !slices.Equal(got, []string{"one_x=a/x", "one_y=a/y", "b_one_x=b/x"}) {
 		t.Errorf("got %q", got)
 	}
@@ -97,23 +97,23 @@ func TestB4_Prefix(t *testing.T) {
 // ready: the relay builds only once all are, and from then on a name keeps its meaning.
 func TestB4_NamesKeepTheirMeaning(t *testing.T) {
 	g := newGiven()
-	first, _ := build([]*listing{tools("b", "x"), tools("c", "x", "z")}, g)
+	first, _ := build(&listing{}, []*listing{tools("b", "x"), tools("c", "x", "z")}, g)
 	if got := exposedTools(first); !slices.Equal(got, []string{"x=b/x", "c_x=c/x", "z=c/z"}) {
 		t.Fatalf("got %q", got)
 	}
 	t.Run("when a server that sorts before is added", func(t *testing.T) {
-		second, _ := build([]*listing{tools("a", "x", "z", "new"), tools("b", "x"), tools("c", "x", "z")}, g)
+		second, _ := build(&listing{}, []*listing{tools("a", "x", "z", "new"), tools("b", "x"), tools("c", "x", "z")}, g)
 		want := []string{"a_x=a/x", "a_z=a/z", "new=a/new", "x=b/x", "c_x=c/x", "z=c/z"}
 		if got := exposedTools(second); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 	t.Run("when a tool goes, and comes at another server", func(t *testing.T) {
-		third, _ := build([]*listing{tools("c", "x"), tools("d", "x")}, g)
+		third, _ := build(&listing{}, []*listing{tools("c", "x"), tools("d", "x")}, g)
 		if got := exposedTools(third); !slices.Equal(got, []string{"c_x=c/x", "d_x=d/x"}) {
 			t.Errorf("got %q", got)
 		}
-		fourth, _ := build([]*listing{tools("b", "x"), tools("c", "x")}, g)
+		fourth, _ := build(&listing{}, []*listing{tools("b", "x"), tools("c", "x")}, g)
 		if got := exposedTools(fourth); !slices.Equal(got, []string{"x=b/x", "c_x=c/x"}) {
 			t.Errorf("got %q", got)
 		}
@@ -135,8 +135,8 @@ func TestB4_NamesAreTheSameAtEveryStart(t *testing.T) {
 			}
 			listings = append(listings, tools(server, own...))
 		}
-		first, _ := build(listings, newGiven())
-		second, _ := build(listings, newGiven())
+		first, _ := build(&listing{}, listings, newGiven())
+		second, _ := build(&listing{}, listings, newGiven())
 		if !slices.Equal(exposedTools(first), exposedTools(second)) {
 			t.Fatalf("%q is not %q", exposedTools(first), exposedTools(second))
 		}
@@ -180,10 +180,10 @@ func checkTable(t *testing.T, table *table, listings []*listing) {
 // FuzzTable builds tables of arbitrary listings, twice with the same memory.
 func FuzzTable(f *testing.F) {
 	f.Add("a", `{"name":"x"}`, "b", `{"name":"x","inputSchema":null}`, `{"uri":"u:x"}`, `{"uriTemplate":"u:{+x}"}`)
-	f.Add("", `{}`, "\x00", `{"name":"\ud800","inputSchema":{"properties":{"a":{"x-mcp-header":"A"}}}}`, `{"uri":1}`, `{"uriTemplate":"{"}`)
+	f.Add("\x00", `{}`, "\x01", `{"name":"\ud800","inputSchema":{"properties":{"a":{"x-mcp-header":"A"}}}}`, `{"uri":1}`, `{"uriTemplate":"{"}`)
 	f.Add("a/b", `{"name":"é","name":"y"}`, "a", `[`, `{"uri":"mcp-gateway://a/b"}`, `{"uriTemplate":"mcp-gateway://{x}"}`)
 	f.Fuzz(func(t *testing.T, server1, tool1, server2, tool2, resource, template string) {
-		if server1 >= server2 {
+		if server1 >= server2 || server1 == "" { // the empty name is the gateway's own (contract C4)
 			return
 		}
 		for _, raw := range []string{tool1, tool2, resource, template} {
@@ -196,9 +196,9 @@ func FuzzTable(f *testing.F) {
 			{server: server2, tools: [][]byte{[]byte(tool2), []byte(tool1)}, prompts: [][]byte{[]byte(tool1)}, resources: [][]byte{[]byte(resource)}, templates: [][]byte{[]byte(template)}},
 		}
 		g := newGiven()
-		first, _ := build(listings, g)
+		first, _ := build(&listing{}, listings, g)
 		checkTable(t, first, listings)
-		second, _ := build(listings, g)
+		second, _ := build(&listing{}, listings, g)
 		if !slices.Equal(exposedTools(first), exposedTools(second)) {
 			t.Errorf("%q became %q", exposedTools(first), exposedTools(second))
 		}

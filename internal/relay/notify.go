@@ -33,8 +33,8 @@ func (r *Relay) passOn(s *downstream.Session, m wire.Msg) {
 		return
 	}
 	own := stateOf(s).links()
-	if len(r.names) == 1 && len(own) == 0 {
-		own = []*link{r.members[r.names[0]].links[legacy]}
+	if only := r.tables[legacy].Load().alone(); only != nil && len(own) == 0 {
+		own = []*link{only.member.links[legacy]}
 	}
 	for _, l := range own {
 		if c := l.server.Live(); c != nil && !l.modern.Load() {

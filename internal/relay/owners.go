@@ -26,10 +26,7 @@ func callsOf(c upstream.Conn) []*call {
 // live leaves out the calls that are over for their clients.
 func live(calls []*call) (out []*call) {
 	for _, k := range calls {
-		k.mu.Lock()
-		over := k.over
-		k.mu.Unlock()
-		if !over {
+		if !k.isOver() {
 			out = append(out, k)
 		}
 	}

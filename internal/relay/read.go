@@ -19,24 +19,23 @@ func (r *Relay) readResource(ctx context.Context, x *downstream.Exchange, t *tab
 	}
 	server, own, known := t.resource(uri)
 	if !known {
-		r.tryAll(ctx, x, uri)
+		r.tryAll(ctx, x, t, uri)
 		return
 	}
 	params := x.Msg.Params
 	if own != uri {
 		params = wire.Edit(params, wire.Change{Key: "uri", Value: wire.Quote(own)})
 	}
-	r.forward(ctx, x, r.members[server], params)
+	r.forward(ctx, x, t.members[server], params)
 }
 
 // tryAll asks each server with resources for a URI until one has it; the last one's error is the
 // answer.
-func (r *Relay) tryAll(ctx context.Context, x *downstream.Exchange, uri string) {
+func (r *Relay) tryAll(ctx context.Context, x *downstream.Exchange, t *table, uri string) {
 	var with []*member
-	for _, name := range r.names {
-		l := r.members[name].links[era(x)].listing.Load()
-		if l != nil && wire.Kind(wire.Get(l.capabilities, "resources")) == '{' {
-			with = append(with, r.members[name])
+	for _, l := range t.listings {
+		if l.has("resources") {
+			with = append(with, l.member)
 		}
 	}
 	if len(with) == 0 {
@@ -77,7 +76,7 @@ func (r *Relay) try(ctx context.Context, x *downstream.Exchange, l *link) (resul
 func (r *Relay) aside(ctx context.Context, x *downstream.Exchange, f func(ctx context.Context)) {
 	inner, cancel := context.WithCancel(r.ctx)
 	x.OnAbandon(cancel)
-	started := r.tasks.start(func() {
+	started := r.background.start(func() {
 		defer cancel()
 		f(inner)
 	})
@@ -106,27 +105,27 @@ func (r *Relay) complete(ctx context.Context, x *downstream.Exchange, t *table) 
 	case "ref/prompt":
 		name, _ := wire.GetString(ref, "name")
 		if route := t.prompts[name]; route != nil {
-			r.forward(ctx, x, r.members[route.server], editRef(x, ref, "name", route.name, name))
+			r.forward(ctx, x, route.member, editRef(x, ref, "name", route.name, name))
 			return
 		}
 	case "ref/resource":
 		uri, _ := wire.GetString(ref, "uri")
 		for _, route := range t.templates {
 			if route.exposed == uri {
-				r.forward(ctx, x, r.members[route.server], editRef(x, ref, "uri", route.name, uri))
+				r.forward(ctx, x, route.member, editRef(x, ref, "uri", route.name, uri))
 				return
 			}
 		}
 		if server, own, known := t.resource(uri); known {
-			r.forward(ctx, x, r.members[server], editRef(x, ref, "uri", own, uri))
+			r.forward(ctx, x, t.members[server], editRef(x, ref, "uri", own, uri))
 			return
 		}
 	}
-	if m := r.only(era(x), "completions"); m != nil {
+	if m := t.only("completions"); m != nil {
 		r.forward(ctx, x, m, x.Msg.Params) // its own error says it best
 		return
 	}
-	if !r.capable(era(x), "completions") {
+	if !t.capable("completions") {
 		r.notFound(ctx, x)
 		return
 	}

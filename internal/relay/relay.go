@@ -1,33 +1,20 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/fault"
 	"mcp-gateway/internal/telemetry"
 	"mcp-gateway/internal/upstream"
 	"mcp-gateway/internal/wire"
 )
-
-// Member describes one server to relay for.
-type Member struct {
-	Name    string
-	Options catalog.Options
-	Remote  bool // it is reached by its URL, and says itself which revision it speaks
-	// Dial makes the dialer for connections to it: of 2026-07-28 where modern is set, if it is a process.
-	Dial func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer
-}
 
 // Options configure a Relay.
 type Options struct {
@@ -40,30 +27,22 @@ type Options struct {
 
 // Relay implements downstream.Handler over a set of servers.
 type Relay struct {
-	o       Options
-	ctx     context.Context
-	cancel  context.CancelFunc
-	down    *downstream.Server
-	members map[string]*member // by name; fixed once started
-	names   []string           // sorted
-	tables  [2]atomic.Pointer[table]
-	tasks   tasks
-	calls   atomic.Int64 // numbers them
-	held    sync.Map     // calls that wait for their client, by requestState
+	o          Options
+	ctx        context.Context
+	cancel     context.CancelFunc
+	down       *downstream.Server
+	roster     atomic.Pointer[roster] // replaced under mu
+	tables     [2]atomic.Pointer[table]
+	background background
+	calls      atomic.Int64 // numbers them
+	held       sync.Map     // calls that wait for their client, by requestState
 
 	mu        sync.Mutex // one rebuild of the tables at a time
+	builtIns  []BuiltIn
 	given     *given
 	noted     map[note]bool
-	ready     bool
 	listeners map[*listener]struct{}
 	silent    bool // nobody listens any more, since the gateway is being stopped
-}
-
-// member is one server: a link for each era of clients, which is the same one unless the entry asks
-// for both.
-type member struct {
-	Member
-	links [2]*link
 }
 
 // eras of clients, as indices.
@@ -79,21 +58,15 @@ func era(x *downstream.Exchange) int {
 	return legacy
 }
 
-// New makes a relay over the members. Attach and Start come next.
-func New(ctx context.Context, members []Member, o Options) *Relay {
+// New makes a relay without servers. Attach and Start come next.
+func New(ctx context.Context, o Options) *Relay {
 	if o.HeldFor == 0 {
 		o.HeldFor = defaultHeldFor
 	}
-	r := &Relay{o: o, members: map[string]*member{}, given: newGiven(), noted: map[note]bool{}, listeners: map[*listener]struct{}{}}
+	r := &Relay{o: o, given: newGiven(), noted: map[note]bool{}, listeners: map[*listener]struct{}{}}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	for _, m := range members {
-		r.members[m.Name] = r.newMember(m)
-		r.names = append(r.names, m.Name)
-	}
-	slices.Sort(r.names)
-	empty, _ := build(nil, r.given)
-	r.tables[legacy].Store(empty)
-	r.tables[modern].Store(empty)
+	r.roster.Store(newRoster(nil))
+	r.rebuild()
 	return r
 }
 
@@ -115,82 +88,30 @@ func (r *Relay) newMember(m Member) *member {
 // Attach gives the relay the endpoint whose sessions it tells of changes.
 func (r *Relay) Attach(d *downstream.Server) { r.down = d }
 
-// each calls f for every link once.
-func (r *Relay) each(f func(*link)) {
-	for _, name := range r.names {
-		m := r.members[name]
-		f(m.links[legacy])
-		if m.links[modern] != m.links[legacy] {
-			f(m.links[modern])
-		}
-	}
-}
-
-// Start starts all servers side by side and publishes the table once all are ready. It returns a
-// fault for each server that is not, when ctx ends at the latest.
-func (r *Relay) Start(ctx context.Context) []*fault.Fault {
-	var mu sync.Mutex
-	var faults []*fault.Fault
-	var starts sync.WaitGroup
-	r.each(func(l *link) {
-		starts.Go(func() {
-			if err := l.server.Start(ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				faults = append(faults, l.fault(err))
-			}
-		})
-	})
-	starts.Wait()
-	if len(faults) > 0 {
-		return distinct(faults)
-	}
-	r.mu.Lock()
-	r.ready = true
-	r.mu.Unlock()
-	r.rebuild()
-	return nil
-}
-
-// distinct sorts the faults by server. A server with a process for each era fails in both for one cause.
-func distinct(faults []*fault.Fault) []*fault.Fault {
-	slices.SortFunc(faults, func(a, b *fault.Fault) int {
-		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(string(a.Cause), string(b.Cause)))
-	})
-	return slices.CompactFunc(faults, func(a, b *fault.Fault) bool { return a.Server == b.Server && a.Cause == b.Cause })
-}
-
-// Close ends every server and waits until all processes are gone, which ctx hurries.
-func (r *Relay) Close(ctx context.Context) {
-	r.cancel()
-	var closing sync.WaitGroup
-	r.each(func(l *link) { closing.Go(func() { l.server.Close(ctx) }) })
-	closing.Wait()
-	r.tasks.end()
-}
-
 // rebuild makes new tables of what the servers list now and publishes them.
 func (r *Relay) rebuild() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.ready {
-		return
-	}
+	now := r.roster.Load()
+	own := r.ownListing()
 	split := false
 	for e := range r.tables {
 		var listings []*listing
-		for _, name := range r.names {
-			l := r.members[name].links[e]
-			if listing := l.listing.Load(); listing != nil {
+		for _, name := range now.names {
+			m := now.members[name]
+			if !m.routed.Load() {
+				continue
+			}
+			if listing := m.links[e].listing.Load(); listing != nil {
 				listings = append(listings, listing)
 			}
-			split = split || r.members[name].links[legacy] != r.members[name].links[modern]
+			split = split || m.links[legacy] != m.links[modern]
 		}
 		if e == modern && !split {
 			r.tables[modern].Store(r.tables[legacy].Load())
 			break
 		}
-		t, notes := build(listings, r.given)
+		t, notes := build(own, listings, r.given)
 		r.tables[e].Store(t)
 		r.log(notes)
 	}
@@ -228,6 +149,7 @@ type link struct {
 	asks    map[askKey]*asked     // the server's requests that a client has been given
 	listens map[string]*listening // open subscriptions/listen towards the server
 	unknown map[string]bool       // unknown notifications that were logged
+	rounds  map[*call]*gathering  // calls whose clients are asked between two rounds
 
 	elicited map[string]*downstream.Session // whom an elicitation by URL was given to
 }
@@ -290,8 +212,9 @@ func (r *Relay) Status() (servers []Status, tools int) {
 	for _, route := range t.order {
 		count[route.server]++
 	}
-	for _, name := range r.names {
-		servers = append(servers, Status{Name: name, State: r.members[name].links[legacy].server.State(), Tools: count[name]})
+	now := r.roster.Load()
+	for _, name := range now.names {
+		servers = append(servers, Status{Name: name, State: now.members[name].links[legacy].server.State(), Tools: count[name]})
 	}
 	return servers, len(t.order)
 }
@@ -304,7 +227,11 @@ func (r *Relay) Tools() []Tool {
 	var out []Tool
 	for _, route := range r.tables[legacy].Load().order {
 		description, _ := wire.GetString(route.element, "description")
-		out = append(out, Tool{route.exposed, route.name, route.server, description})
+		server := route.server
+		if route.own != nil {
+			server = ownName
+		}
+		out = append(out, Tool{route.exposed, route.name, server, description})
 	}
 	return out
 }

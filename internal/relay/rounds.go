@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/upstream"
 	"mcp-gateway/internal/wire"
 )
@@ -52,6 +53,7 @@ func (k *call) round(m wire.Msg) {
 	}
 	state := wire.Get(m.Result, "requestState")
 	g := &gathering{left: len(inputs), responses: []byte("{}"), done: func(responses []byte, err error) {
+		k.link.roundOver(k)
 		if err != nil {
 			k.Done(wire.Msg{}, err)
 			return
@@ -60,14 +62,51 @@ func (k *call) round(m wire.Msg) {
 	}}
 	if len(inputs) == 0 {
 		g.done(g.responses, nil)
+		return
 	}
+	k.link.roundBegun(k, g)
 	for _, i := range inputs {
-		k.session.Ask(x, i.ask.Method, i.ask.Params, func(reply wire.Msg, err error) {
+		g.asked(k.session.Ask(x, i.ask.Method, i.ask.Params, func(reply wire.Msg, err error) {
 			if err == nil && reply.Err != nil {
 				err = refusal(reply.Err)
 			}
 			g.add(i.key, reply.Result, err)
-		})
+		}))
+	}
+	if reason := k.link.m.gone(); reason != nil {
+		k.link.endRounds(reason)
+	}
+	if k.isOver() { // the server was ended meanwhile, which withdrew what had been asked by then
+		g.withdraw(k.session)
+	}
+}
+
+// roundBegun notes that a call's client is asked, while nothing is in flight.
+func (l *link) roundBegun(k *call, g *gathering) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rounds == nil {
+		l.rounds = map[*call]*gathering{}
+	}
+	l.rounds[k] = g
+}
+
+func (l *link) roundOver(k *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.rounds, k)
+}
+
+// endRounds fails the calls whose clients are being asked, since the server is not there any more for the
+// answers.
+func (l *link) endRounds(reason error) {
+	l.mu.Lock()
+	all := l.rounds
+	l.rounds = nil
+	l.mu.Unlock()
+	for k, g := range all {
+		k.Done(wire.Msg{}, reason)
+		g.withdraw(k.session)
 	}
 }
 
@@ -106,6 +145,24 @@ type gathering struct {
 	left      int
 	responses []byte
 	err       error
+	asks      []int64 // by which the client's session knows them
+}
+
+func (g *gathering) asked(id int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asks = append(g.asks, id)
+}
+
+// withdraw tells the client that its answers are not needed any more.
+func (g *gathering) withdraw(s *downstream.Session) {
+	g.mu.Lock()
+	asks := g.asks
+	g.asks = nil
+	g.mu.Unlock()
+	for _, id := range asks {
+		s.Withdraw(id, fmt.Appendf(nil, `{"requestId":%d,"reason":"the server has ended"}`, id))
+	}
 }
 
 func (g *gathering) add(key string, response []byte, err error) {
@@ -129,10 +186,7 @@ func (k *call) again(round int, responses, state []byte) {
 	if state != nil {
 		changes = append(changes, wire.Change{Key: "requestState", Value: state})
 	}
-	k.mu.Lock()
-	over := k.over
-	k.mu.Unlock()
-	if over {
+	if k.isOver() {
 		return // the client has left meanwhile
 	}
 	c := k.link.server.Live()

@@ -161,22 +161,29 @@ func (r *Relay) callTool(ctx context.Context, x *downstream.Exchange, t *table) 
 		return
 	}
 	route := t.tools[name]
-	if route == nil {
-		if len(r.names) == 1 && len(r.members[r.names[0]].Options.Allow) == 0 && len(r.members[r.names[0]].Options.Deny) == 0 {
-			r.forward(ctx, x, r.members[r.names[0]], params) // the server's own error says it best
-			return
+	switch {
+	case route == nil:
+		r.unknownTool(ctx, x, t, name, params)
+	case route.own != nil:
+		route.own(ctx, x)
+	default:
+		if route.name != name {
+			params = wire.Edit(params, wire.Change{Key: "name", Value: wire.Quote(route.name)})
 		}
-		hint := ""
-		if near := t.nearest(name); near != "" {
-			hint = fmt.Sprintf("; did you mean %q?", near)
-		}
-		r.fail(ctx, x, wire.CodeInvalidParams, "unknown tool %q%s", name, hint)
+		r.forward(ctx, x, route.member, params)
+	}
+}
+
+func (r *Relay) unknownTool(ctx context.Context, x *downstream.Exchange, t *table, name string, params []byte) {
+	if l := t.alone(); l != nil && len(l.options.Allow) == 0 && len(l.options.Deny) == 0 {
+		r.forward(ctx, x, l.member, params) // the server's own error says it best
 		return
 	}
-	if route.name != name {
-		params = wire.Edit(params, wire.Change{Key: "name", Value: wire.Quote(route.name)})
+	hint := ""
+	if near := t.nearest(name); near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	r.forward(ctx, x, r.members[route.server], params)
+	r.fail(ctx, x, wire.CodeInvalidParams, "unknown tool %q%s", name, hint)
 }
 
 func (r *Relay) getPrompt(ctx context.Context, x *downstream.Exchange, t *table) {
@@ -186,36 +193,20 @@ func (r *Relay) getPrompt(ctx context.Context, x *downstream.Exchange, t *table)
 		if route.name != name {
 			params = wire.Edit(params, wire.Change{Key: "name", Value: wire.Quote(route.name)})
 		}
-		r.forward(ctx, x, r.members[route.server], params)
+		r.forward(ctx, x, route.member, params)
 		return
 	}
-	if m := r.only(era(x), "prompts"); m != nil {
+	if m := t.only("prompts"); m != nil {
 		r.forward(ctx, x, m, params)
 		return
 	}
 	r.fail(ctx, x, wire.CodeInvalidParams, "unknown prompt %q", name)
 }
 
-// only returns the one server with a capability, nil where there is none or several.
-func (r *Relay) only(e int, capability string) *member {
-	var found *member
-	for _, name := range r.names {
-		l := r.members[name].links[e].listing.Load()
-		if l == nil || wire.Kind(wire.Get(l.capabilities, capability)) != '{' {
-			continue
-		}
-		if found != nil {
-			return nil
-		}
-		found = r.members[name]
-	}
-	return found
-}
-
 // other passes on a method that we know nothing of, where it is clear to whom.
 func (r *Relay) other(ctx context.Context, x *downstream.Exchange, t *table) {
-	if len(r.names) == 1 {
-		r.forward(ctx, x, r.members[r.names[0]], x.Msg.Params)
+	if l := t.alone(); l != nil {
+		r.forward(ctx, x, l.member, x.Msg.Params)
 		return
 	}
 	r.notFound(ctx, x)

@@ -10,9 +10,9 @@ import (
 // state is what the relay keeps with a session.
 type state struct {
 	mu       sync.Mutex
-	level    string           // the log level asked for, "" for none
-	watched  map[watch]string // subscriptions, with the URI that the client knows
-	isolated map[string]*link // connections of the session's own, by server
+	level    string            // the log level asked for, "" for none
+	watched  map[watch]string  // subscriptions, with the URI that the client knows
+	isolated map[*member]*link // connections of the session's own
 	closed   bool
 }
 
@@ -64,17 +64,41 @@ func (st *state) links() []*link {
 func (st *state) own(r *Relay, m *member, s *downstream.Session) *link {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	l := st.isolated[m.Name]
-	if l == nil {
-		l = r.newLink(m, m.links[legacy].modern.Load(), s)
-		if st.closed {
-			l.server.Refuse() // the session has just ended: the call will see that
-		}
-		if st.isolated == nil {
-			st.isolated = map[string]*link{}
-		}
-		st.isolated[m.Name] = l
+	l := st.isolated[m]
+	if l != nil {
+		return l
 	}
+	l = r.newLink(m, m.links[legacy].modern.Load(), s)
+	if gone := m.gone(); st.closed || gone != nil { // just now: the call will see that
+		l.server.Refuse(gone)
+		return l
+	}
+	if st.isolated == nil {
+		st.isolated = map[*member]*link{}
+	}
+	st.isolated[m] = l
+	return l
+}
+
+// ownOf returns the session's own connection line to a server, nil where there is none.
+func (st *state) ownOf(m *member) *link {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.isolated[m]
+}
+
+// forget drops what the session has of a server that has left, and returns its own connection line, nil
+// where there is none.
+func (st *state) forget(m *member) *link {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for w := range st.watched {
+		if w.l.m == m {
+			delete(st.watched, w)
+		}
+	}
+	l := st.isolated[m]
+	delete(st.isolated, m)
 	return l
 }
 
@@ -90,8 +114,8 @@ func (r *Relay) Closed(s *downstream.Session) {
 		w.l.unwatch(w.own)
 	}
 	for _, l := range own {
-		end := func() { l.server.Close(context.WithoutCancel(r.ctx)) }
-		if !r.tasks.start(end) {
+		end := func() { l.server.Close(context.WithoutCancel(r.ctx), nil) }
+		if !r.background.start(end) {
 			end()
 		}
 	}

@@ -16,8 +16,10 @@ import (
 
 // listing is what one server lists; its elements are the server's own bytes.
 type listing struct {
-	server       string
-	conn         upstream.Conn // on which it was read
+	server       string // "" for the gateway itself
+	member       *member
+	own          map[string]handler // of the gateway's own tools
+	conn         upstream.Conn      // on which it was read
 	options      catalog.Options
 	tools        [][]byte
 	prompts      [][]byte
@@ -29,6 +31,8 @@ type listing struct {
 
 // route says where an exposed name leads.
 type route struct {
+	member   *member // nil for a tool of the gateway's own
+	own      handler // of such a tool
 	server   string
 	name     string // the server's own
 	exposed  string
@@ -49,9 +53,10 @@ type table struct {
 	lists [2]map[string][]byte
 
 	instructions string
-	servers      map[string]bool
-	uris         map[origin]string // exposed, of listed resources
-	sources      map[string]bool   // servers that list resources or templates
+	members      map[string]*member // that are routed to
+	listings     []*listing         // theirs
+	uris         map[origin]string  // exposed, of listed resources
+	sources      map[string]bool    // servers that list resources or templates
 }
 
 // given remembers the names that have been exposed, so that none changes its meaning.
@@ -66,17 +71,17 @@ func newGiven() *given {
 // note is something about a listing that belongs into the log.
 type note struct{ server, text string }
 
-// build merges the listings, which come sorted by server.
-func build(listings []*listing, g *given) (*table, []note) {
+// build merges the listings, which come sorted by server, behind the gateway's own.
+func build(own *listing, listings []*listing, g *given) (*table, []note) {
 	b := &builder{t: &table{
 		tools: map[string]*route{}, prompts: map[string]*route{}, resources: map[string]*route{},
-		servers: map[string]bool{}, uris: map[origin]string{}, sources: map[string]bool{},
+		members: map[string]*member{}, listings: listings, uris: map[origin]string{}, sources: map[string]bool{},
 	}, prefix: map[string]string{}}
 	for _, l := range listings {
 		b.prefix[l.server] = l.options.Prefix
-		b.t.servers[l.server] = true
+		b.t.members[l.server] = l.member
 	}
-	b.tools(listings, g)
+	b.tools(append([]*listing{own}, listings...), g)
 	b.prompts(listings, g)
 	b.resources(listings, g)
 	b.t.instructions = mergeInstructions(listings)
@@ -139,6 +144,11 @@ func origins(all []element) []origin {
 	return out
 }
 
+// route leads to an element under its own name.
+func (b *builder) route(e element) *route {
+	return &route{member: b.t.members[e.server], server: e.server, name: e.name, exposed: e.name, element: e.raw}
+}
+
 func (b *builder) tools(listings []*listing, g *given) {
 	all := b.collect(listings, func(l *listing) [][]byte { return l.tools }, "name")
 	options := map[string]catalog.Options{}
@@ -149,7 +159,10 @@ func (b *builder) tools(listings []*listing, g *given) {
 	names := expose(origins(all), b.prefix, g.tools)
 	var listed [2][][]byte // by the clients' era
 	for _, e := range all {
-		r := &route{server: e.server, name: e.name, exposed: names[e.origin], element: e.raw}
+		r := b.route(e)
+		if r.exposed = names[e.origin]; e.server == "" {
+			r.own = listings[0].own[e.name]
+		}
 		if r.exposed != e.name {
 			r.element = wire.Edit(r.element, wire.Change{Key: "name", Value: wire.Quote(r.exposed)})
 			if b.prefix[e.server]+e.name != r.exposed {
@@ -163,7 +176,7 @@ func (b *builder) tools(listings []*listing, g *given) {
 		}
 		listed[modern], listed[legacy] = append(listed[modern], newer), append(listed[legacy], older)
 		r.element = older
-		r.headers = paramHeaders(wire.Get(r.element, "inputSchema"), nil, 0)
+		r.headers = paramHeaders(r.element)
 		b.t.tools[r.exposed] = r
 		b.t.order = append(b.t.order, r)
 	}
@@ -175,8 +188,8 @@ func (b *builder) prompts(listings []*listing, g *given) {
 	names := expose(origins(all), b.prefix, g.prompts)
 	var listed [][]byte
 	for _, e := range all {
-		r := &route{server: e.server, name: e.name, exposed: names[e.origin], element: e.raw}
-		if r.exposed != e.name {
+		r := b.route(e)
+		if r.exposed = names[e.origin]; r.exposed != e.name {
 			r.element = wire.Edit(r.element, wire.Change{Key: "name", Value: wire.Quote(r.exposed)})
 		}
 		b.t.prompts[r.exposed] = r
@@ -230,7 +243,7 @@ func (b *builder) resources(listings []*listing, g *given) {
 
 // uri exposes a resource or template: under its own URI where that is free.
 func (b *builder) uri(e element, key string, given map[string]origin) *route {
-	r := &route{server: e.server, name: e.name, exposed: e.name, element: e.raw}
+	r := b.route(e)
 	holder, taken := given[e.name]
 	if taken && holder != e.origin || strings.HasPrefix(e.name, ownScheme) {
 		r.exposed = ownURI(e.origin)
@@ -279,56 +292,63 @@ func mergeInstructions(listings []*listing) string {
 	return strings.Join(out, "\n\n")
 }
 
-// maxSchemaDepth bounds the search for x-mcp-header in a schema.
+// maxSchemaDepth bounds how far a schema is looked into.
 const maxSchemaDepth = 16
 
-// paramHeaders finds the arguments that 2026-07-28 repeats in headers: properties with x-mcp-header.
-func paramHeaders(schema []byte, at []string, depth int) []downstream.ParamHeader {
-	if depth == 0 && !bytes.Contains(schema, []byte("x-mcp-header")) || depth > maxSchemaDepth {
+// paramHeaders finds the arguments that 2026-07-28 repeats in headers. Clients do not call a tool that wants
+// that in a way which the protocol does not allow, so nothing is expected of them then.
+func paramHeaders(tool []byte) []downstream.ParamHeader {
+	found, err := upstream.ParamHeaders(wire.Get(tool, "inputSchema"))
+	if err != nil {
 		return nil
 	}
 	var out []downstream.ParamHeader
-	for name, property := range wire.Members(wire.Get(schema, "properties")) {
-		where := append(slices.Clone(at), name)
-		if header, ok := wire.GetString(property, "x-mcp-header"); ok && header != "" {
-			out = append(out, downstream.ParamHeader{Path: where, Name: header})
-		}
-		out = append(out, paramHeaders(property, where, depth+1)...)
+	for _, header := range found {
+		out = append(out, downstream.ParamHeader(header))
 	}
 	return out
 }
 
 // nearest names the exposed tool that looks most like the one asked for, "" where none does.
 func (t *table) nearest(name string) string {
-	best, distance := "", max(2, len(name)/3)+1
-	for _, r := range t.order {
-		if d := edits(name, r.exposed, distance); d < distance {
-			best, distance = r.exposed, d
-		}
+	names := make([]string, len(t.order))
+	for i, r := range t.order {
+		names[i] = r.exposed
 	}
-	return best
+	if near := catalog.Nearest(name, names); len(near) > 0 {
+		return near[0]
+	}
+	return ""
 }
 
-// edits is the Levenshtein distance, or limit where it is not less.
-func edits(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
+// alone returns the one server that there is, nil where there are several or none.
+func (t *table) alone() *listing {
+	if len(t.listings) == 1 {
+		return t.listings[0]
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(row[j+1]+1, row[j]+1, cost)
+	return nil
+}
+
+// capable tells whether any server has the capability.
+func (t *table) capable(name string) bool {
+	return slices.ContainsFunc(t.listings, func(l *listing) bool { return l.has(name) })
+}
+
+// only returns the one server with a capability, nil where there is none or several.
+func (t *table) only(capability string) *member {
+	var found *member
+	for _, l := range t.listings {
+		if !l.has(capability) {
+			continue
 		}
+		if found != nil {
+			return nil
+		}
+		found = l.member
 	}
-	return min(row[len(b)], limit)
+	return found
+}
+
+func (l *listing) has(capability string) bool {
+	return wire.Kind(wire.Get(l.capabilities, capability)) == '{'
 }

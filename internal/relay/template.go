@@ -59,8 +59,10 @@ func (t *table) resource(uri string) (server, own string, known bool) {
 	if r := t.resources[uri]; r != nil {
 		return r.server, r.name, true
 	}
-	if o, ours := parseOwnURI(uri); ours && t.servers[o.server] {
-		return o.server, o.name, true
+	if o, ours := parseOwnURI(uri); ours {
+		if _, there := t.members[o.server]; there {
+			return o.server, o.name, true
+		}
 	}
 	var best *route
 	for _, r := range t.templates {

@@ -19,10 +19,10 @@ func (r *Relay) subscribe(ctx context.Context, x *downstream.Exchange, t *table)
 		return
 	}
 	server, own, known := t.resource(uri)
-	m := r.only(era(x), "resources")
+	m := t.only("resources")
 	switch {
 	case known:
-		m = r.members[server]
+		m = t.members[server]
 	case m == nil:
 		r.fail(ctx, x, notFoundCode(x), "resource %.200q not found", uri)
 		return
@@ -203,7 +203,7 @@ const (
 // that refuses it has none.
 func (s *listening) Done(m wire.Msg, err error) {
 	if m.Err == nil {
-		s.l.r.tasks.start(s.reopen)
+		s.l.r.background.start(s.reopen)
 	}
 }
 

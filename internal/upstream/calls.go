@@ -16,7 +16,8 @@ type calls struct {
 	leaving map[int64]*call  // cancelled, and not answered since
 	tokens  map[string]*call // by the progress token that the server was given
 	next    int64
-	gone    bool // nothing is taken any more
+	gone    bool  // nothing is taken any more
+	reason  error // why those that are left are ended, where somebody wants that
 }
 
 // call is one request in flight.
@@ -264,6 +265,23 @@ func (k *call) alone() bool {
 	k.calls.mu.Lock()
 	defer k.calls.mu.Unlock()
 	return k.calls.pending[k.id] == k && len(k.calls.pending) == 1
+}
+
+// because notes why the connection is about to be closed.
+func (cs *calls) because(reason error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.reason = reason
+}
+
+// why is the reason for which the connection was closed, or else the error given.
+func (cs *calls) why(otherwise error) error {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.reason != nil {
+		return cs.reason
+	}
+	return otherwise
 }
 
 // end takes no call any more and returns those in flight, taken out.

@@ -109,8 +109,10 @@ func (c *httpConn) shut() {
 
 // lost is the error of a call that the connection did not live to see answered.
 func (c *httpConn) lost(err error) error {
-	return fmt.Errorf("the connection to server %q ended before it answered: %w", c.r.o.Server, err)
+	return c.calls.why(fmt.Errorf("the connection to server %q ended before it answered: %w", c.r.o.Server, err))
 }
+
+func (c *httpConn) because(reason error) { c.calls.because(reason) }
 
 // background sends a message that has no answer, in a goroutine of its own.
 func (c *httpConn) background(rpc string, send func(ctx context.Context) error) error {

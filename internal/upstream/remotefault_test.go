@@ -353,7 +353,7 @@ func TestRemote_LostSessionIsOpenedAgain(t *testing.T) {
 	s := newWebServer(t)
 	p := newRemotePeer(t, s.URL)
 	server := newTestServer(t.Context(), p.dialer)
-	defer server.Close(context.Background())
+	defer server.Close(context.Background(), nil)
 	for n := 1; n <= 3; n++ {
 		c, err := server.Conn(t.Context())
 		if err != nil {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type Server struct {
 	o      ServerOptions
 	live   atomic.Pointer[run]
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	wait   sync.WaitGroup
 
 	mu       sync.Mutex
@@ -55,8 +56,17 @@ type Server struct {
 
 // run is a connection and when it became ready.
 type run struct {
-	conn  Conn
-	since time.Time
+	conn     Conn
+	since    time.Time
+	replaced bool // by a restart, which wanted its end; under the server's mu
+}
+
+// close ends the connection; where a reason is given, that is the error of the calls in flight.
+func (r *run) close(ctx context.Context, reason error) {
+	if c, ok := r.conn.(interface{ because(reason error) }); ok && reason != nil {
+		c.because(reason)
+	}
+	r.conn.Close(ctx)
 }
 
 func (r *run) over() bool {
@@ -78,7 +88,7 @@ type attempt struct {
 // NewServer makes a server that is not started. It lives until Close or the end of ctx.
 func NewServer(ctx context.Context, o ServerOptions) *Server {
 	s := &Server{o: o, since: time.Now()}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
 
@@ -130,7 +140,7 @@ func (s *Server) begin(ctx context.Context) (*attempt, error) {
 		return s.attempt, nil
 	}
 	if s.ctx.Err() != nil {
-		return nil, fmt.Errorf("server %q is being stopped", s.o.Name)
+		return nil, s.refusal()
 	}
 	a := &attempt{done: make(chan struct{})}
 	if r := s.live.Load(); r != nil {
@@ -150,6 +160,62 @@ func (s *Server) begin(ctx context.Context) (*attempt, error) {
 	return a, nil
 }
 
+// reason is the one that the server was closed with, nil for none.
+func (s *Server) reason() error {
+	if reason := context.Cause(s.ctx); reason != context.Canceled {
+		return reason
+	}
+	return nil
+}
+
+// refusal says why there is no start any more.
+func (s *Server) refusal() error {
+	return cmp.Or(s.reason(), fmt.Errorf("server %q is being stopped", s.o.Name))
+}
+
+// Restart ends the connection, forgets how often the server failed, and makes a new one once the old
+// process is gone. It waits for that as long as ctx lets it. The error of calls in flight is the reason;
+// those that come meanwhile wait for the new connection. A start that is under way is joined.
+func (s *Server) Restart(ctx context.Context, reason error) error {
+	a, err := s.replace(reason)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Server) replace(reason error) (*attempt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, s.refusal()
+	}
+	s.failures, s.retryAt = 0, time.Time{}
+	if s.attempt != nil {
+		return s.attempt, nil
+	}
+	a := &attempt{done: make(chan struct{})}
+	old := s.live.Swap(nil)
+	if old != nil {
+		old.replaced = true
+		s.restarts++
+	}
+	s.attempt, s.since, s.last = a, time.Now(), nil
+	s.wait.Go(func() {
+		if old != nil {
+			s.o.Log.Info("server restarted on demand", telemetry.KeyServer, s.o.Name)
+			old.close(s.ctx, reason)
+		}
+		s.start(s.ctx, a)
+	})
+	return a, nil
+}
+
 // start makes a connection, has it made ready, and publishes it.
 func (s *Server) start(ctx context.Context, a *attempt) {
 	limited, cancel := context.WithTimeoutCause(s.ctx, s.o.StartTimeout, fmt.Errorf("the start limit of %s has passed", s.o.StartTimeout))
@@ -166,7 +232,7 @@ func (s *Server) start(ctx context.Context, a *attempt) {
 	s.since = time.Now()
 	if err != nil {
 		s.fail(err)
-		a.err = err
+		a.err = cmp.Or(s.reason(), err)
 		s.o.Log.Warn("server not started", telemetry.KeyServer, s.o.Name, telemetry.KeyError, err)
 		return
 	}
@@ -183,15 +249,16 @@ func (s *Server) watch(r *run) {
 	case <-r.conn.Done():
 	case <-s.ctx.Done():
 	}
-	r.conn.Close(context.WithoutCancel(s.ctx))
-	if s.ctx.Err() == nil {
-		s.o.Log.Warn("server ended", telemetry.KeyServer, s.o.Name, telemetry.KeyError, r.conn.Err())
-	}
+	r.close(context.WithoutCancel(s.ctx), s.reason())
 	s.mu.Lock()
 	if s.live.Load() == r {
 		s.ended(r)
 	}
+	wanted := r.replaced || s.ctx.Err() != nil
 	s.mu.Unlock()
+	if !wanted {
+		s.o.Log.Warn("server ended", telemetry.KeyServer, s.o.Name, telemetry.KeyError, r.conn.Err())
+	}
 	if s.o.Ended != nil {
 		s.o.Ended(r.conn)
 	}
@@ -310,17 +377,19 @@ func (s *Server) State() State {
 	return st
 }
 
-// Refuse ends the server without waiting for anything: every start from now on is an error.
-func (s *Server) Refuse() { s.cancel() }
+// Refuse ends the server without waiting for anything: every start from now on is an error,
+// with the reason, where one is given.
+func (s *Server) Refuse(reason error) { s.cancel(reason) }
 
-// Close ends the server and waits until its process is gone, which ctx hurries.
-func (s *Server) Close(ctx context.Context) {
+// Close ends the server and waits until its process is gone, which ctx hurries. Where a reason is given,
+// that is the error of the calls in flight, and of all that come later.
+func (s *Server) Close(ctx context.Context, reason error) {
 	s.mu.Lock()
-	s.cancel()
+	s.cancel(reason)
 	r := s.live.Load()
 	s.mu.Unlock()
 	if r != nil {
-		r.conn.Close(ctx)
+		r.close(ctx, reason)
 	}
 	s.wait.Wait()
 }

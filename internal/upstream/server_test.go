@@ -79,7 +79,7 @@ func TestB16_ParallelFirstCallsStartOneProcess(t *testing.T) {
 		if dials.Load() != 1 {
 			t.Errorf("%d starts", dials.Load())
 		}
-		s.Close(t.Context())
+		s.Close(t.Context(), nil)
 	})
 }
 
@@ -90,7 +90,7 @@ func TestB21_BackOff(t *testing.T) {
 			dials++
 			return nil, fmt.Errorf("no %d", dials)
 		}))
-		defer s.Close(t.Context())
+		defer s.Close(t.Context(), nil)
 		var back *BackoffError
 		for range freeTries {
 			if _, err := s.Conn(t.Context()); err == nil || errors.As(err, &back) {
@@ -127,7 +127,7 @@ func TestB21_StableRunForgetsFailures(t *testing.T) {
 			c = newFakeConn()
 			return c, nil
 		}))
-		defer s.Close(t.Context())
+		defer s.Close(t.Context(), nil)
 		for range freeTries + 1 { // short runs
 			if _, err := s.Conn(t.Context()); err != nil {
 				t.Fatal(err)
@@ -173,7 +173,7 @@ func TestRestartsAreCountedOnce(t *testing.T) {
 		if st := s.State(); st.State != StateStopped || st.Restarts != 3 || st.LastErr.Error() != "crash 2" {
 			t.Errorf("state %+v", st)
 		}
-		s.Close(t.Context())
+		s.Close(t.Context(), nil)
 		if n := ended.Load(); n != 3 {
 			t.Errorf("%d ends were told", n)
 		}
@@ -188,7 +188,7 @@ func TestB22_B23_StartLimits(t *testing.T) {
 	t.Run("the server's own", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newTestServer(t.Context(), hang)
-			defer s.Close(t.Context())
+			defer s.Close(t.Context(), nil)
 			if err := s.Start(t.Context()); err == nil || err.Error() != "the start limit of 1m0s has passed" {
 				t.Errorf("error %v", err)
 			}
@@ -201,7 +201,7 @@ func TestB22_B23_StartLimits(t *testing.T) {
 				time.Sleep(100 * time.Millisecond) // it cleans up and reads the last lines
 				return nil, fmt.Errorf("told well: %w", context.Cause(ctx))
 			}))
-			defer s.Close(t.Context())
+			defer s.Close(t.Context(), nil)
 			budget, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the budget has passed"))
 			defer cancel()
 			if err := s.Start(budget); err == nil || err.Error() != "told well: the budget has passed" {
@@ -219,7 +219,7 @@ func TestB22_B23_StartLimits(t *testing.T) {
 					return nil, context.Cause(ctx)
 				}
 			}))
-			defer s.Close(t.Context())
+			defer s.Close(t.Context(), nil)
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if _, err := s.Conn(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -247,7 +247,7 @@ func TestServerClose(t *testing.T) {
 			var caller sync.WaitGroup
 			caller.Go(func() { _, err = s.Conn(t.Context()) })
 			synctest.Wait()
-			s.Close(t.Context())
+			s.Close(t.Context(), nil)
 			caller.Wait()
 			if !c.closed.Load() {
 				t.Errorf("the connection is left open (the caller got %v)", err)
@@ -264,9 +264,9 @@ func TestServerClose(t *testing.T) {
 			if _, err := s.Conn(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			s.Refuse()
+			s.Refuse(nil)
 			<-c.Done()
-			s.Close(t.Context())
+			s.Close(t.Context(), nil)
 		})
 	})
 }
@@ -275,7 +275,7 @@ func TestServerClose(t *testing.T) {
 func TestB20_CrashedServerComesBack(t *testing.T) {
 	p := newPeer(t)
 	s := NewServer(t.Context(), ServerOptions{Name: "fake", Dialer: p.dialer, StartTimeout: patience, Log: p.dialer.Log})
-	defer s.Close(context.Background())
+	defer s.Close(context.Background(), nil)
 	var last int
 	for range 3 {
 		c, err := s.Conn(t.Context())
@@ -326,7 +326,7 @@ func TestServerThatIsKept(t *testing.T) {
 			return newFakeConn(), nil
 		}))
 		s.o.Keep = true
-		defer s.Close(t.Context())
+		defer s.Close(t.Context(), nil)
 		c, err := s.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)

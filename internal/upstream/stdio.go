@@ -232,10 +232,14 @@ func (c *stdio) finish(ctx context.Context, reason error) {
 	lost := c.calls.end()
 	c.err = err
 	close(c.done)
+	failure := c.calls.why(&LostError{Server: c.o.Server, Err: err})
 	for _, k := range lost {
-		k.sink.Done(wire.Msg{}, &LostError{Server: c.o.Server, Err: err})
+		k.sink.Done(wire.Msg{}, failure)
 	}
 }
+
+// because implements what a Server wants of its connections.
+func (c *stdio) because(reason error) { c.calls.because(reason) }
 
 var (
 	errNotMCP  = errors.New("it does not speak MCP on its standard output")
