@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -29,7 +31,7 @@ func NewClient(socket string) *Client {
 // Status asks for the gateway's status.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var status Status
-	if err := c.call(ctx, http.MethodGet, "/v1/status", &status); err != nil {
+	if err := c.call(ctx, http.MethodGet, "/v1/status", nil, &status); err != nil {
 		return Status{}, fmt.Errorf("ask for the status: %w", err)
 	}
 	return status, nil
@@ -38,7 +40,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 // Tools asks for the exposed tools.
 func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 	var tools []Tool
-	if err := c.call(ctx, http.MethodGet, "/v1/tools", &tools); err != nil {
+	if err := c.call(ctx, http.MethodGet, "/v1/tools", nil, &tools); err != nil {
 		return nil, fmt.Errorf("ask for the tools: %w", err)
 	}
 	return tools, nil
@@ -46,7 +48,7 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 
 // Stop asks the gateway to end. It does not wait for the end.
 func (c *Client) Stop(ctx context.Context) error {
-	err := c.call(ctx, http.MethodPost, "/v1/stop", nil)
+	err := c.call(ctx, http.MethodPost, "/v1/stop", nil, nil)
 	if err != nil && !hasEnded(err) { // it may end faster than it answers
 		return fmt.Errorf("ask the gateway to end: %w", err)
 	}
@@ -67,10 +69,10 @@ func (c *Client) Wait(ctx context.Context) (Status, error) {
 	for {
 		path := "/v1/status"
 		if last.State != "" { // there is something to tell when ctx ends meanwhile
-			path += "?wait=" + askingAtOnce.String()
+			path += waitQuery(askingAtOnce)
 		}
 		var status Status
-		err := c.call(ctx, http.MethodGet, path, &status)
+		err := c.call(ctx, http.MethodGet, path, nil, &status)
 		switch {
 		case err == nil && status.settled():
 			return status, nil
@@ -100,37 +102,57 @@ func hasEnded(err error) bool {
 	return false
 }
 
-// call makes one request; result may be nil.
-func (c *Client) call(ctx context.Context, method, path string, result any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, nil)
+// call makes one request with a body of JSON, nil for none; result may be nil. An error that the gateway
+// tells is an *Error.
+func (c *Client) call(ctx context.Context, method, path string, body, result any) error {
+	status, answer, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
-	answer, err := c.http.Do(req)
+	if status >= 300 {
+		told := &Error{Status: status}
+		if json.Unmarshal(answer, told) != nil || told.Message == "" {
+			told.Message = fmt.Sprintf("%s %s: the gateway answers %d %s", method, path, status, http.StatusText(status))
+		}
+		return told
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, result); err != nil {
+		return fmt.Errorf("read the gateway's answer: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
+	var sent io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		sent = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, sent)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(req)
 	if err != nil {
 		var wrapped *url.Error // names a URL that nobody knows
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return err
+		return 0, nil, err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode >= 300 {
-		var p problem
-		if json.Unmarshal(body, &p) == nil && p.Message != "" {
-			return errors.New(p.Message)
-		}
-		return fmt.Errorf("%s %s: the gateway answers %s", method, path, answer.Status)
-	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(body, result); err != nil {
-		return fmt.Errorf("read the gateway's answer: %w", err)
-	}
-	return nil
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
+
+// waitQuery is the query of a request that waits.
+func waitQuery(wait time.Duration) string {
+	return "?wait=" + strconv.FormatFloat(wait.Seconds(), 'f', -1, 64) + "s"
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -99,47 +98,6 @@ func TestG2_Tools(t *testing.T) {
 	doc, err := json.Marshal(got)
 	if want := `[{"name":"b_ping","original_name":"ping","server":"b","description":"≤"}]`; err != nil || string(doc) != want {
 		t.Errorf("got  %s, %v\nwant %s", doc, err, want)
-	}
-}
-
-// ask makes a request as any program could.
-func ask(t *testing.T, socket, method, path string) (int, string) {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return control.Dial(ctx, socket) }}}
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://x"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, strings.TrimSpace(string(body))
-}
-
-func TestHandler_Requests(t *testing.T) {
-	socket := socketPath(t)
-	running(t, socket, backend{status: inState("ready"), tools: func() []control.Tool { return nil }})
-	for _, c := range []struct {
-		method, path string
-		code         int
-		body         string
-	}{
-		{"GET", "/v1/tools", 200, "[]"}, // G: lists are never null
-		{"GET", "/v1/status", 200, `{"state":"ready","url":"","pid":7,"uptime_seconds":0,"servers":[],"tools":0}`},
-		{"GET", "/v1/status?wait=soon", 400, `{"code":"invalidArgument","message":"wait \"soon\": a duration such as 30s is needed"}`},
-		{"GET", "/v1/stop", 405, "Method Not Allowed"},
-		{"GET", "/v1/other", 404, "404 page not found"},
-	} {
-		if code, body := ask(t, socket, c.method, c.path); code != c.code || body != c.body {
-			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, code, body, c.code, c.body)
-		}
 	}
 }
 

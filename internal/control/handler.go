@@ -1,88 +1,168 @@
 package control
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"time"
+	"net/url"
+	"slices"
+	"strings"
 )
 
-// waitInterval is how often a waiting request looks at the status.
-const waitInterval = 20 * time.Millisecond
+// route is one operation of the API. In its path a segment in braces stands for any one segment.
+type route struct {
+	method, path string
+	serve        func(a *api, q request) (answer, error)
+}
 
-// Handler serves GET /v1/status, GET /v1/tools and POST /v1/stop. With ?wait=DURATION the status comes
-// when the gateway has settled, at the latest after that time.
+const (
+	gatewayPath       = "/v1/sandboxes/{sandbox}/mcp-gateway"
+	authorizationPath = "/v1/mcp-servers/{server}/authorization"
+)
+
+// routes are all operations. openapi.json describes each of them.
+var routes = []route{
+	{"GET", gatewayPath, (*api).getGateway},
+	{"POST", gatewayPath + "/start", (*api).startGateway},
+	{"POST", gatewayPath + "/stop", (*api).stopGateway},
+	{"GET", gatewayPath + "/report", (*api).report},
+	{"GET", gatewayPath + "/servers", (*api).listServers},
+	{"POST", gatewayPath + "/servers", (*api).addServer},
+	{"GET", gatewayPath + "/servers/{server}", (*api).getServer},
+	{"DELETE", gatewayPath + "/servers/{server}", (*api).removeServer},
+	{"POST", gatewayPath + "/servers/{server}/restart", (*api).restartServer},
+	{"GET", authorizationPath, (*api).getAuthorization},
+	{"POST", authorizationPath + "/authorize", (*api).authorize},
+	{"POST", authorizationPath + "/code", (*api).submitCode},
+	{"GET", "/v1/status", (*api).status},
+	{"GET", "/v1/tools", (*api).tools},
+	{"POST", "/v1/stop", (*api).stop},
+	{"GET", "/v1/openapi.json", (*api).openAPI},
+}
+
+// api serves the operations of one gateway.
+type api struct{ b Backend }
+
+// request is one with the values of its path's segments in braces.
+type request struct {
+	*http.Request
+	w       http.ResponseWriter // of which the body's limit tells net/http
+	sandbox string
+	server  string
+}
+
+// answer is what a request gets; a body of nil is none.
+type answer struct {
+	status int
+	body   any
+	etag   string
+}
+
+func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
+
+// Handler serves the API of openapi.json. Who may ask is not its business: its caller has checked the
+// token, or the file mode of the socket has.
 func Handler(b Backend) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
-		wait, err := waitOf(r)
+	a := &api{b}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, err := a.dispatch(w, r)
 		if err != nil {
-			writeError(w, http.StatusBadRequest, "invalidArgument", err)
+			got = refusal(err)
+		}
+		h := w.Header()
+		h.Set("Cache-Control", "no-store") // states change, and a sign-in's URL is for one reader
+		if got.etag != "" {
+			h.Set("ETag", got.etag)
+		}
+		if got.body == nil {
+			w.WriteHeader(got.status)
 			return
 		}
-		writeJSON(w, http.StatusOK, await(r.Context(), b, wait))
+		h.Set("Content-Type", "application/json")
+		w.WriteHeader(got.status)
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		encoder.Encode(got.body) // an error means that the caller has gone
 	})
-	mux.HandleFunc("GET /v1/tools", func(w http.ResponseWriter, _ *http.Request) {
-		tools := b.Tools()
-		if tools == nil {
-			tools = []Tool{}
-		}
-		writeJSON(w, http.StatusOK, tools)
-	})
-	mux.HandleFunc("POST /v1/stop", func(w http.ResponseWriter, r *http.Request) {
-		b.Stop(context.WithoutCancel(r.Context())) // it goes on when the caller has gone
-		writeJSON(w, http.StatusAccepted, struct{}{})
-	})
-	return mux
 }
 
-func waitOf(r *http.Request) (time.Duration, error) {
-	text := r.URL.Query().Get("wait")
-	if text == "" {
-		return 0, nil
-	}
-	wait, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("wait %q: a duration such as 30s is needed", text)
-	}
-	return wait, nil
-}
-
-// await returns the status as soon as the gateway has settled, or the time is over.
-func await(ctx context.Context, b Backend, wait time.Duration) Status {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	tick := time.NewTicker(waitInterval)
-	defer tick.Stop()
-	for {
-		status := b.Status()
-		if status.Servers == nil {
-			status.Servers = []ServerStatus{}
+// dispatch finds the operation. Paths are compared as they are escaped, so that %2F is part of a name.
+// net/http's own mux would redirect names such as "..", and answers what it does not know as text.
+func (a *api) dispatch(w http.ResponseWriter, r *http.Request) (answer, error) {
+	path := strings.Split(r.URL.EscapedPath(), "/")
+	var allowed []string
+	for _, route := range routes {
+		q := request{Request: r, w: w}
+		if !q.match(strings.Split(route.path, "/"), path) {
+			continue
 		}
-		if status.settled() {
-			return status
+		if q.sandbox != "" && q.sandbox != "-" && q.sandbox != a.b.Sandbox() {
+			return answer{}, notFound("sandbox %.100q is not this one", q.sandbox)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return status
+		if r.Method == route.method || r.Method == http.MethodHead && route.method == http.MethodGet {
+			return route.serve(a, q)
+		}
+		allowed = append(allowed, route.method)
+		if route.method == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
 		}
 	}
+	if len(allowed) == 0 {
+		return answer{}, notFound("there is no operation %.100q", r.URL.Path)
+	}
+	slices.Sort(allowed)
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return answer{}, &Error{Code: Unimplemented, Status: http.StatusMethodNotAllowed,
+		Message: fmt.Sprintf("%.100q takes %s, not %.20s", r.URL.Path, strings.Join(allowed, ", "), r.Method)}
 }
 
-func writeJSON(w http.ResponseWriter, code int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(v) // an error means that the caller has gone
+// match compares a request's path with a route's, and keeps what stands for its variables.
+func (q *request) match(pattern, path []string) bool {
+	if len(pattern) != len(path) {
+		return false
+	}
+	for i, segment := range pattern {
+		value, err := url.PathUnescape(path[i])
+		switch {
+		case err != nil:
+			return false
+		case segment == "{sandbox}" && value != "":
+			q.sandbox = value
+		case segment == "{server}" && value != "":
+			q.server = value
+		case segment != value || segment != path[i]:
+			return false
+		}
+	}
+	return true
 }
 
-// problem is the body of every answer that is an error.
-type problem struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
+func notFound(format string, args ...any) *Error {
+	return &Error{Code: NotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-func writeError(w http.ResponseWriter, status int, code string, err error) {
-	writeJSON(w, status, problem{Code: code, Message: err.Error()})
+// statuses are those of the codes.
+var statuses = map[Code]int{
+	InvalidArgument: http.StatusBadRequest, Unauthenticated: http.StatusUnauthorized,
+	PermissionDenied: http.StatusForbidden, NotFound: http.StatusNotFound,
+	FailedPrecondition: http.StatusConflict, ResourceExhausted: http.StatusTooManyRequests,
+	Internal: http.StatusInternalServerError, Unimplemented: http.StatusNotImplemented,
+	Unavailable: http.StatusServiceUnavailable, DeadlineExceeded: http.StatusGatewayTimeout,
+}
+
+// refusal is the answer to a request that an error ends.
+func refusal(err error) answer {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Code: Internal, Message: err.Error()}
+	}
+	status := e.Status
+	if status == 0 {
+		status = statuses[e.Code]
+	}
+	if status == 0 {
+		status = http.StatusInternalServerError
+	}
+	return answer{status: status, body: e}
 }

@@ -1,0 +1,231 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"mcp-gateway/internal/catalog/document"
+)
+
+// maxBody bounds a request: a registration holds one server's properties.
+const maxBody = 16 << 20
+
+// field is one that a request's body may have.
+type field struct {
+	name     string
+	required bool
+	// read takes the value, or says what is needed instead.
+	read func(value json.RawMessage) (needed string)
+}
+
+// violation is one problem of a request (google.rpc.BadRequest.FieldViolation).
+type violation struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+	Reason      string `json:"reason"`
+}
+
+// The reasons of violations.
+const (
+	unknownField = "UNKNOWN_FIELD"
+	repeated     = "REPEATED_FIELD"
+	required     = "REQUIRED"
+	invalid      = "INVALID_VALUE"
+	malformed    = "MALFORMED"
+)
+
+// read reads a body that has to be an object of these fields and nothing else. All problems are told.
+func (q request) read(fields ...field) error {
+	members, err := q.members()
+	if err != nil {
+		return err
+	}
+	var problems []violation
+	seen := map[string]bool{}
+	for _, member := range members {
+		seen[member.Name] = true
+		if problem, bad := check(member, fields); bad {
+			problems = append(problems, problem)
+		}
+	}
+	for _, field := range fields {
+		if field.required && !seen[field.name] {
+			problems = append(problems, violation{field.name, "is missing", required})
+		}
+	}
+	return badRequest(problems)
+}
+
+// check reads one member.
+func check(member document.Member, fields []field) (violation, bool) {
+	if member.Repeated {
+		return violation{clipName(member.Name), "is given twice", repeated}, true
+	}
+	for _, field := range fields {
+		if field.name != member.Name {
+			continue
+		}
+		if needed := field.read(member.Value); needed != "" {
+			return violation{field.name, needed + " is needed", invalid}, true
+		}
+		return violation{}, false
+	}
+	return violation{clipName(member.Name), "is no field of this request", unknownField}, true
+}
+
+// members are those of the body.
+func (q request) members() ([]document.Member, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(q.w, q.Body, maxBody))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return nil, &Error{Code: ResourceExhausted, Message: fmt.Sprintf("the request is over %d MiB", maxBody>>20)}
+	}
+	if err != nil {
+		return nil, badRequest([]violation{{"", "the body breaks off", malformed}})
+	}
+	raw, fault := document.Check(body)
+	if fault != nil {
+		return nil, badRequest([]violation{{"", "the body is " + fault.Error(), malformed}})
+	}
+	members, isObject := document.Object(raw)
+	if !isObject {
+		return nil, badRequest([]violation{{"", "the body has to be an object, it is " + document.Kind(raw), malformed}})
+	}
+	return members, nil
+}
+
+// readNothing reads the body of an operation that takes none; an empty object is as good.
+func (q request) readNothing() error {
+	if q.ContentLength == 0 {
+		return nil
+	}
+	return q.read()
+}
+
+// badRequest makes one error of the problems, nil of none.
+func badRequest(problems []violation) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	texts := make([]string, len(problems))
+	for i, p := range problems {
+		texts[i] = strings.TrimSpace(p.Field + " " + p.Description)
+	}
+	return &Error{Code: InvalidArgument, Message: strings.Join(texts, "; "),
+		Details: []json.RawMessage{Detail(TypeBadRequest, struct {
+			FieldViolations []violation `json:"fieldViolations"`
+		}{problems})}}
+}
+
+// clipName bounds a name that a caller made up.
+func clipName(name string) string { return fmt.Sprintf("%.100s", name) }
+
+func text(into *string) func(json.RawMessage) string {
+	return func(value json.RawMessage) string {
+		var isString bool
+		if *into, isString = document.String(value); !isString || *into == "" {
+			return "a string that is not empty"
+		}
+		return ""
+	}
+}
+
+func optionalText(into *string) func(json.RawMessage) string {
+	return func(value json.RawMessage) string {
+		var isString bool
+		if *into, isString = document.String(value); !isString {
+			return "a string"
+		}
+		return ""
+	}
+}
+
+func boolean(into *bool) func(json.RawMessage) string {
+	return func(value json.RawMessage) string {
+		var isBool bool
+		if *into, isBool = document.Bool(value); !isBool {
+			return "true or false"
+		}
+		return ""
+	}
+}
+
+func texts(into *[]string) func(json.RawMessage) string {
+	const needed = "a list of strings that are not empty"
+	return func(value json.RawMessage) string {
+		elements, isList := document.List(value)
+		if !isList {
+			return needed
+		}
+		*into = []string{}
+		for _, element := range elements {
+			s, isString := document.String(element)
+			if !isString || s == "" {
+				return needed
+			}
+			*into = append(*into, s)
+		}
+		return ""
+	}
+}
+
+// address takes a URL or null, which is none.
+func address(into **string) func(json.RawMessage) string {
+	return func(value json.RawMessage) string {
+		if document.IsNull(value) {
+			return ""
+		}
+		s, isString := document.String(value)
+		u, err := url.Parse(s)
+		if !isString || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			return "an absolute http or https URL, or null,"
+		}
+		*into = &s
+		return ""
+	}
+}
+
+func object(into *json.RawMessage) func(json.RawMessage) string {
+	return func(value json.RawMessage) string {
+		if _, isObject := document.Object(value); !isObject {
+			return "an object"
+		}
+		*into = value
+		return ""
+	}
+}
+
+// MaxWait is the longest time that a request waits for.
+const MaxWait = 10 * time.Minute
+
+var durationForm = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9})?s$`)
+
+// wait returns the time of ?wait=, and whether it was given.
+func (q request) wait() (wait time.Duration, given bool, err error) {
+	query, err := url.ParseQuery(q.URL.RawQuery)
+	if err != nil {
+		return 0, false, badRequest([]violation{{"", "the query is not well formed", malformed}})
+	}
+	values := query["wait"]
+	if len(values) == 0 {
+		return 0, false, nil
+	}
+	if len(values) > 1 {
+		return 0, false, badRequest([]violation{{"wait", "is given twice", repeated}})
+	}
+	if durationForm.MatchString(values[0]) {
+		// A number of that form and a second: it is a duration.
+		wait, err = time.ParseDuration(values[0])
+		if err == nil && wait <= MaxWait {
+			return wait, true, nil
+		}
+	}
+	return 0, false, badRequest([]violation{{"wait", fmt.Sprintf("%.40q: seconds such as 30s or 1.5s are needed, at most %.0fs", values[0], MaxWait.Seconds()), invalid}})
+}
