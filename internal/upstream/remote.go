@@ -60,7 +60,7 @@ func NewRemote(o RemoteOptions) *Remote {
 			r.header.Set(name, value.Reveal())
 		}
 	}
-	r.transport, r.err = newTransport(o.Env)
+	r.transport, r.err = NewTransport(o.Env)
 	r.clock.start()
 	return r
 }
@@ -72,7 +72,7 @@ func (r *Remote) name() string { return r.o.Scrub(cleanURL(r.url)) }
 // session at one server by them.
 func (r *Remote) client() *http.Client {
 	jar, _ := cookiejar.New(nil) // never fails
-	return &http.Client{Transport: r.transport, Jar: jar, CheckRedirect: sameOrigin}
+	return &http.Client{Transport: r.transport, Jar: jar, CheckRedirect: SameOrigin}
 }
 
 // sending tells how far a request has gone on its way.

@@ -28,9 +28,9 @@ const (
 	keepIdle     = 45 * time.Second
 )
 
-// newTransport makes the connections to one server, with the proxies and certificate authorities that
+// NewTransport makes HTTP connections to one server, with the proxies and certificate authorities that
 // an environment names.
-func newTransport(env []string) (*http.Transport, error) {
+func NewTransport(env []string) (*http.Transport, error) {
 	vars := map[string]string{}
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
@@ -128,9 +128,9 @@ func authorities(vars map[string]string) (*x509.CertPool, error) {
 
 const maxRedirects = 5
 
-// sameOrigin follows a redirect within the server's origin that keeps the request as it is. Any other
-// one is the answer: the entry's headers go to nobody else.
-func sameOrigin(next *http.Request, before []*http.Request) error {
+// SameOrigin follows a redirect within the server's origin that keeps the request as it is. Any other
+// one is the answer: what goes to the server goes to nobody else.
+func SameOrigin(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	if next.Method != first.Method || originOf(next.URL) != originOf(first.URL) || len(before) > maxRedirects {
 		return http.ErrUseLastResponse

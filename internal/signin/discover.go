@@ -1,0 +1,269 @@
+package signin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+)
+
+// challenge is what a server has said in WWW-Authenticate.
+type challenge struct {
+	metadata string // URL of the protected resource's metadata
+	scopes   []string
+	err      string
+}
+
+// readChallenge reads the headers. Those that nobody can read say nothing.
+func readChallenge(headers []string) challenge {
+	var c challenge
+	for _, header := range headers {
+		parsed, _ := oauthex.ParseWWWAuthenticate([]string{header})
+		for _, p := range parsed {
+			if p.Scheme != "bearer" {
+				continue
+			}
+			c.metadata = first(p.Params["resource_metadata"], c.metadata)
+			c.err = first(p.Params["error"], c.err)
+			if scopes := strings.Fields(p.Params["scope"]); len(scopes) > 0 {
+				c.scopes = scopes
+			}
+		}
+	}
+	return c
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// place is where a server says that its users sign in.
+type place struct {
+	issuers  []string
+	resource string
+	scopes   []string // all that the server knows of
+}
+
+// discover finds out where users sign in to a server: by its own metadata (RFC 9728), or in the way of
+// 2025-03-26, where the server's origin is the authorization server. It is nil where there is nothing.
+func (m *Manager) discover(ctx context.Context, s *Server, c challenge) (*place, error) {
+	p, err := m.ofResource(ctx, s, c)
+	if p == nil {
+		p = &place{resource: s.url.String()}
+		origin := &url.URL{Scheme: s.url.Scheme, Host: s.url.Host}
+		if s.o.OAuth.AuthorizationServer == "" {
+			meta, atOrigin := auth.GetAuthServerMetadata(ctx, origin.String(), m.http)
+			if meta == nil {
+				return nil, errors.Join(err, atOrigin)
+			}
+			p.issuers = []string{origin.String()}
+		}
+	}
+	if issuer := s.o.OAuth.AuthorizationServer; issuer != "" {
+		p.issuers = []string{issuer}
+	}
+	if s.o.OAuth.Resource != "" {
+		p.resource = s.o.OAuth.Resource
+	}
+	return p, nil
+}
+
+// ofResource reads the metadata of a protected resource: at the URL that its challenge names, else at the
+// well-known ones. The Go SDK's way is stricter: it passes over metadata of a resource that the server's URL
+// is a part of, which many servers have.
+func (m *Manager) ofResource(ctx context.Context, s *Server, c challenge) (*place, error) {
+	var last error
+	for _, at := range resourceMetadataURLs(s.url, c.metadata) {
+		meta, err := m.resourceMetadata(ctx, at)
+		switch {
+		case err != nil:
+			last = err
+		case meta == nil:
+		case !covers(meta.Resource, s.url):
+			last = fmt.Errorf("its metadata is of another resource, %s", withoutQuery(meta.Resource))
+		case len(meta.AuthorizationServers) == 0:
+			last = errors.New("its metadata names no authorization server")
+		default:
+			return &place{issuers: meta.AuthorizationServers, resource: meta.Resource, scopes: meta.ScopesSupported}, nil
+		}
+	}
+	return nil, last
+}
+
+const wellKnownResource = "/.well-known/oauth-protected-resource"
+
+func resourceMetadataURLs(server *url.URL, named string) []*url.URL {
+	var all []*url.URL
+	if named != "" {
+		if at, err := server.Parse(named); err == nil && (sameOrigin(at, server) || isSafe(at)) {
+			all = append(all, at)
+		}
+	}
+	if path := strings.Trim(server.Path, "/"); path != "" {
+		all = append(all, &url.URL{Scheme: server.Scheme, Host: server.Host, Path: wellKnownResource + "/" + path})
+	}
+	return append(all, &url.URL{Scheme: server.Scheme, Host: server.Host, Path: wellKnownResource})
+}
+
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
+
+// isSafe tells whether a URL is one by TLS, or of this machine.
+func isSafe(u *url.URL) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// maxMetadata bounds a metadata document.
+const maxMetadata = 1 << 20
+
+// resourceMetadata reads one document; nil where there is none.
+func (m *Manager) resourceMetadata(ctx context.Context, at *url.URL) (*oauthex.ProtectedResourceMetadata, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := m.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	switch status := response.StatusCode; {
+	case status/100 == 4, status == http.StatusOK && kind != "application/json": // some answer everything with a page
+		return nil, nil
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("HTTP %d for its metadata", status)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxMetadata+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxMetadata:
+		return nil, fmt.Errorf("its metadata is longer than %d bytes", maxMetadata)
+	}
+	var meta oauthex.ProtectedResourceMetadata
+	if err := json.Unmarshal(text, &meta); err != nil {
+		return nil, errors.New("its metadata is no JSON object of the right form")
+	}
+	return &meta, nil
+}
+
+// covers tells whether a resource is the server, or one that it is a part of.
+func covers(resource string, server *url.URL) bool {
+	r, err := url.Parse(resource)
+	if err != nil || r.Scheme != server.Scheme || !strings.EqualFold(r.Host, server.Host) {
+		return false
+	}
+	path, prefix := strings.TrimSuffix(server.Path, "/"), strings.TrimSuffix(r.Path, "/")
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+// authorizationServer reads the metadata of the first server that has some (RFC 8414, OpenID Connect).
+func (m *Manager) authorizationServer(ctx context.Context, issuers []string) (*oauthex.AuthServerMeta, error) {
+	err := errors.New("none is named")
+	for _, issuer := range issuers {
+		var meta *oauthex.AuthServerMeta
+		meta, err = auth.GetAuthServerMetadata(ctx, issuer, m.http)
+		switch {
+		case err != nil:
+		case meta == nil:
+			err = errors.New("it has no metadata")
+		case !slices.Contains(meta.CodeChallengeMethodsSupported, "S256"):
+			err = errors.New("it does not support PKCE with S256")
+		case meta.AuthorizationEndpoint == "" || meta.TokenEndpoint == "":
+			err = errors.New("its metadata names no endpoint for sign-ins or for tokens")
+		default:
+			return meta, nil
+		}
+	}
+	return nil, err
+}
+
+const offlineAccess = "offline_access"
+
+// wanted are the scopes to ask for. It is called with the lock held.
+func (s *Server) wanted(p *place, meta *oauthex.AuthServerMeta) []string {
+	var scopes []string
+	switch own := s.o.OAuth.Scopes; {
+	case len(s.missing) > 0:
+		scopes = slices.Clone(s.missing)
+	case own != nil:
+		return slices.Clone(own)
+	case len(s.challenge.scopes) > 0:
+		scopes = slices.Clone(s.challenge.scopes)
+	default:
+		scopes = slices.Clone(p.scopes)
+	}
+	if slices.Contains(meta.ScopesSupported, offlineAccess) && s.o.OAuth.Scopes == nil {
+		scopes = union(scopes, []string{offlineAccess}) // for a token to renew the access with
+	}
+	return scopes
+}
+
+// union keeps the order.
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, scope := range b {
+		if !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	return all
+}
+
+// lookAgain is how long a server that names no authorization server is believed.
+const lookAgain = time.Minute
+
+// needsSignIn tells whether a server that refuses a request has an authorization server.
+func (s *Server) needsSignIn(ctx context.Context) bool {
+	m := s.m
+	m.mu.Lock()
+	c, known, none := s.challenge, s.needs != nil && *s.needs, m.now().Before(s.noneUntil)
+	m.mu.Unlock()
+	if known || s.o.OAuth.AuthorizationServer != "" {
+		return true
+	}
+	if none {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	p, _ := m.discover(ctx, s, c) // what went wrong is told to whoever wants to sign in
+	found := p != nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found {
+		s.needs = &found
+	} else if ctx.Err() == nil {
+		s.noneUntil = m.now().Add(lookAgain)
+	}
+	return found
+}
+
+// hostOf is the host of an address, without a port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return strings.Trim(address, "[]")
+}
