@@ -1,67 +1,51 @@
-"""fastmcp's client: client.py URL TOKEN MODE CAPABILITY...
+"""fastmcp's client: client.py URL TOKEN MODE CAPABILITY...; see ../steps.py.
 
 MODE is "auto" for the newest revision that both sides speak or "legacy" for those with sessions.
-Prints one JSON line for each capability: {"capability", "ok", "detail"}; ok is null and detail
-"no API" where this client has no way to do it. "read=URI" is the step read with an argument.
 """
 
-import json
-import os
+import pathlib
 import sys
 
 import anyio
-from fastmcp import Client as FastMCP
+import fastmcp
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from mcp import MCPError, types
-from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged, listen
+from mcp.client.subscriptions import listen
 
-MODERN = "2026-07-28"
-STEP_LIMIT = 30
-
-
-class Mailbox:
-    """Values that a callback puts in and a step waits for."""
-
-    def __init__(self):
-        self.send, self.receive = anyio.create_memory_object_stream(100)
-
-    def put(self, value):
-        self.send.send_nowait(value)
-
-    async def get(self):
-        return await self.receive.receive()
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+from steps import Steps
 
 
 class Messages(MessageHandler):
     """The notifications that steps wait for."""
 
-    def __init__(self):
-        self.updated, self.tools_changed = Mailbox(), Mailbox()
+    def __init__(self, client):
+        self.client = client
 
     async def on_resource_updated(self, message):
-        self.updated.put(str(message.params.uri))
+        self.client.updated.put(str(message.params.uri))
 
     async def on_tool_list_changed(self, message):
-        self.tools_changed.put(True)
+        self.client.tools_changed.put(True)
 
 
-class Client:
+class Client(Steps):
     def __init__(self, url, token, mode):
-        self.logged, self.messages = Mailbox(), Messages()
-        self.client = FastMCP(
+        super().__init__()
+        self.client = fastmcp.Client(
             StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"}),
             mode=mode,
             roots=["file:///client"],
             sampling_handler=self.on_sampling,
             elicitation_handler=self.on_elicitation,
             log_handler=self.on_log,
-            message_handler=self.messages,
+            message_handler=Messages(self),
         )
 
-    # What the server may ask of a client.
+    # What the server may ask of a client, and say to it.
 
     async def on_sampling(self, messages, params, context):
         return "hi from the client"
@@ -72,187 +56,63 @@ class Client:
     async def on_log(self, message):
         self.logged.put(message.data)
 
-    # The steps, one for each capability.
-
-    @property
-    def modern(self):
-        return self.client.protocol_version >= MODERN
-
-    async def connect(self):
-        return self.client.protocol_version
+    # Primitives. fastmcp has handlers for what arrives, and leaves it to its session to ask for it.
 
     async def names(self):
         return sorted(tool.name for tool in await self.client.list_tools())
 
-    async def list(self):
-        return json.dumps(await self.names())
-
-    async def text(self, tool, arguments, **options):
-        result = await self.client.call_tool(tool, arguments, **options)
+    async def text(self, tool, arguments, on_progress=None, meta=None):
+        result = await self.client.call_tool(tool, arguments, progress_handler=on_progress, meta=meta)
         return result.content[0].text
 
-    async def tool(self, name):
-        return await self.text(name, {})
-
-    async def call(self):
-        text = await self.text("echo", {"text": "≤ hi"})
-        assert json.loads(text) == {"text": "≤ hi"}, text
-        return text
-
-    async def error(self):
+    async def error_code(self, tool):
         try:
-            await self.client.call_tool("error", {})
-            raise AssertionError("tool error gave a result")
+            await self.client.call_tool(tool, {})
         except MCPError as e:
-            code = e.error.code
-        assert code == -32050, code
+            return e.error.code
+        return None
+
+    async def failure_text(self, tool):
         try:
-            await self.client.call_tool("fail", {})
-            raise AssertionError("tool fail gave a result")
+            await self.client.call_tool(tool, {})
         except ToolError as e:
-            assert str(e) == "it did not work", e
-        return str(code)
+            return str(e)
+        return None
 
-    async def progress(self):
-        seen = Mailbox()
-
-        async def step(progress, total, message):
-            seen.put(progress)
-
-        await self.text("progress", {"n": 3}, progress_handler=step)
-        got = [await seen.get() for _ in range(3)]
-        assert got == [1, 2, 3], got
-        return "1,2,3"
-
-    async def cancel(self):
-        before = len(json.loads(await self.text("cancelled", {"wait": 0})))
-        started = anyio.Event()
-
-        async def step(progress, total, message):
-            started.set()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(lambda: self.text("cancellable", {}, progress_handler=step))
-            await started.wait()
-            group.cancel_scope.cancel()
-        after = json.loads(await self.text("cancelled", {"wait": before + 1}))
-        return str(len(after) - before)
-
-    async def prompt_names(self):
-        return json.dumps(sorted(p.name for p in await self.client.list_prompts()))
+    async def prompt_list(self):
+        return [p.name for p in await self.client.list_prompts()]
 
     async def get(self, name, arguments=None):
         return (await self.client.get_prompt(name, arguments)).messages[0].content.text
 
-    async def prompts(self):
-        names = await self.prompt_names()
-        assert "greet" in json.loads(names), names
-        text = await self.get("greet", {"name": "Ada"})
-        assert text == "Greet Ada.", text
-        return text
-
-    async def uris(self):
-        return json.dumps(sorted(str(r.uri) for r in await self.client.list_resources()))
+    async def resource_list(self):
+        return [str(r.uri) for r in await self.client.list_resources()]
 
     async def read(self, uri):
         return (await self.client.read_resource(uri))[0].text
 
-    async def resources(self):
-        uris = await self.uris()
-        assert "fake://text/1" in json.loads(uris), uris
-        text = await self.read("fake://text/1")
-        assert text == "fake: text/1", text
-        return text
+    async def template_list(self):
+        return [t.uri_template for t in await self.client.list_resource_templates()]
 
-    async def template_uris(self):
-        return json.dumps(sorted(t.uri_template for t in await self.client.list_resource_templates()))
+    async def completions(self, prompt, name, value):
+        ref = types.PromptReference(type="ref/prompt", name=prompt)
+        return (await self.client.complete(ref, {"name": name, "value": value})).values
 
-    async def templates(self):
-        uris = await self.template_uris()
-        assert "fake://item/{id}" in json.loads(uris), uris
-        text = await self.read("fake://item/7")
-        assert text == "fake: item/7", text
-        return text
+    async def set_level(self, level):
+        await self.client.set_logging_level(level)
 
-    async def completion(self):
-        ref = types.PromptReference(type="ref/prompt", name="greet")
-        got = await self.client.complete(ref, {"name": "name", "value": "al"})
-        assert got.values == ["alan", "alice"], got
-        return ",".join(got.values)
+    async def subscribe(self, uri):
+        await self.client.session.subscribe_resource(uri)
 
-    # fastmcp has handlers for what arrives, and leaves it to its session to ask for it.
-
-    async def subscription(self):
-        uri = "fake://text/1"
-        if not self.modern:
-            await self.client.session.subscribe_resource(uri)
-            await self.text("touch", {"uri": uri})
-            return await self.messages.updated.get()
-        async with listen(self.client.session, resource_subscriptions=[uri]) as events:
-            await self.text("touch", {"uri": uri})
-            async for event in events:
-                assert event == ResourceUpdated(uri=uri), event
-                return event.uri
-
-    async def logging(self):
-        meta = {"io.modelcontextprotocol/logLevel": "info"} if self.modern else None
-        if not self.modern:
-            await self.client.set_logging_level("info")
-        await self.text("log", {}, meta=meta)
-        return await self.logged.get()
-
-    async def asked(self, tool, part):
-        text = await self.text(tool, {})
-        assert part in text, text
-        return "answered"
-
-    async def sampling(self):
-        return await self.asked("ask_sampling", "hi from the client")
-
-    async def elicitation(self):
-        return await self.asked("ask_elicitation", "Ada")
-
-    async def roots(self):
-        return await self.asked("ask_roots", "file:///client")
-
-    async def list_changed(self):
-        name = f"added_{os.getpid()}"
-        if self.modern:
-            async with listen(self.client.session, tools_list_changed=True) as events:
-                await self.text("add_tool", {"name": name})
-                async for event in events:
-                    assert event == ToolsListChanged(), event
-                    break
-        else:
-            await self.text("add_tool", {"name": name})
-            await self.messages.tools_changed.get()
-        names = await self.names()
-        assert name in names, names
-        return "changed"
-
-
-def report(capability, ok, detail):
-    print(json.dumps({"capability": capability, "ok": ok, "detail": detail}, ensure_ascii=False), flush=True)
-
-
-async def run_step(client, capability):
-    name, _, argument = capability.partition("=")
-    step = getattr(client, name, None)
-    if step is None:
-        report(capability, None, "no API")
-        return
-    try:
-        with anyio.fail_after(STEP_LIMIT):
-            report(capability, True, await (step(argument) if argument else step()))
-    except Exception as e:
-        report(capability, False, f"{type(e).__name__}: {e}")
+    def listen(self, **wanted):
+        return listen(self.client.session, **wanted)
 
 
 async def main(url, token, mode, capabilities):
     client = Client(url, token, mode)
     async with client.client:
-        for capability in capabilities:
-            await run_step(client, capability)
+        client.version = client.client.protocol_version
+        await client.run(capabilities)
 
 
 if __name__ == "__main__":

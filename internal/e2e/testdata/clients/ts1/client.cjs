@@ -1,216 +1,41 @@
-// One client of the TypeScript SDK's first line: client.cjs URL TOKEN CAPABILITY...
-//
-// Prints one JSON line for each capability: {"capability", "ok", "detail"}; ok is null and detail
-// "no API" where this SDK has no way to do it. "read=URI" is the step read with an argument.
+// One client of the TypeScript SDK's first line: client.cjs URL TOKEN CAPABILITY...; see ../steps.cjs.
 'use strict';
 
-const assert = require('node:assert');
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
 const { StreamableHTTPClientTransport } = require('@modelcontextprotocol/sdk/client/streamableHttp.js');
 const types = require('@modelcontextprotocol/sdk/types.js');
-
-const STEP_LIMIT = 30_000;
-
-/** Values that a handler puts in and a step waits for. */
-class Mailbox {
-  values = [];
-  waiting = [];
-  put(value) {
-    const next = this.waiting.shift();
-    if (next) next(value);
-    else this.values.push(value);
-  }
-  get() {
-    if (this.values.length > 0) return Promise.resolve(this.values.shift());
-    return new Promise((resolve) => this.waiting.push(resolve));
-  }
-}
-
-const logged = new Mailbox();
-const updated = new Mailbox();
-const toolsChanged = new Mailbox();
+const { answers, heard, main } = require('../steps.cjs');
 
 const client = new Client(
   { name: 'ts1', version: '1' },
   { capabilities: { sampling: {}, elicitation: { form: {} }, roots: {} } },
 );
+client.setRequestHandler(types.CreateMessageRequestSchema, answers['sampling/createMessage']);
+client.setRequestHandler(types.ElicitRequestSchema, answers['elicitation/create']);
+client.setRequestHandler(types.ListRootsRequestSchema, answers['roots/list']);
+client.setNotificationHandler(types.LoggingMessageNotificationSchema, heard['notifications/message']);
+client.setNotificationHandler(types.ResourceUpdatedNotificationSchema, heard['notifications/resources/updated']);
+client.setNotificationHandler(types.ToolListChangedNotificationSchema, heard['notifications/tools/list_changed']);
 
-client.setRequestHandler(types.CreateMessageRequestSchema, () => ({
-  role: 'assistant',
-  model: 'none',
-  content: { type: 'text', text: 'hi from the client' },
-}));
-client.setRequestHandler(types.ElicitRequestSchema, () => ({ action: 'accept', content: { name: 'Ada' } }));
-client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: [{ uri: 'file:///client', name: 'client' }] }));
-client.setNotificationHandler(types.LoggingMessageNotificationSchema, (n) => logged.put(n.params.data));
-client.setNotificationHandler(types.ResourceUpdatedNotificationSchema, (n) => updated.put(n.params.uri));
-client.setNotificationHandler(types.ToolListChangedNotificationSchema, () => toolsChanged.put(true));
-
-async function text(name, args, options) {
-  const result = await client.callTool({ name, arguments: args }, undefined, options);
-  return result.content[0].text;
-}
-
-async function names() {
-  const all = [];
-  let cursor;
-  do {
-    const page = await client.listTools(cursor === undefined ? undefined : { cursor });
-    all.push(...page.tools.map((tool) => tool.name));
-    cursor = page.nextCursor;
-  } while (cursor !== undefined);
-  return all.sort();
-}
-
-async function promptNames() {
-  return (await client.listPrompts()).prompts.map((p) => p.name).sort();
-}
-
-async function getPrompt(name, args) {
-  return (await client.getPrompt({ name, arguments: args })).messages[0].content.text;
-}
-
-async function uris() {
-  return (await client.listResources()).resources.map((r) => r.uri).sort();
-}
-
-async function templateURIs() {
-  return (await client.listResourceTemplates()).resourceTemplates.map((t) => t.uriTemplate).sort();
-}
-
-async function read(uri) {
-  return (await client.readResource({ uri })).contents[0].text;
-}
-
-async function asked(tool, part) {
-  const got = await text(tool, {});
-  assert.ok(got.includes(part), got);
-  return 'answered';
-}
-
-const steps = {
-  connect: async () => String(client.transport.protocolVersion),
-  list: async () => JSON.stringify(await names()),
-  call: async () => {
-    const got = await text('echo', { text: '≤ hi' });
-    assert.deepStrictEqual(JSON.parse(got), { text: '≤ hi' });
-    return got;
+main(client, StreamableHTTPClientTransport, {
+  version: () => String(client.transport.protocolVersion),
+  callTool: (params, options) => client.callTool(params, undefined, options),
+  names: async () => {
+    const all = [];
+    let cursor;
+    do {
+      const page = await client.listTools(cursor === undefined ? undefined : { cursor });
+      all.push(...page.tools.map((tool) => tool.name));
+      cursor = page.nextCursor;
+    } while (cursor !== undefined);
+    return all.sort();
   },
-  error: async () => {
-    const failure = await client.callTool({ name: 'error', arguments: {} }).then(
-      () => assert.fail('tool error gave a result'),
-      (e) => e,
-    );
-    assert.strictEqual(failure.code, -32050, String(failure));
-    const result = await client.callTool({ name: 'fail', arguments: {} });
-    assert.ok(result.isError && result.content[0].text === 'it did not work', JSON.stringify(result));
-    return String(failure.code);
+  level: async (level) => {
+    await client.setLoggingLevel(level);
   },
-  progress: async () => {
-    const seen = [];
-    await text('progress', { n: 3 }, { onprogress: (p) => seen.push(p.progress) });
-    assert.deepStrictEqual(seen, [1, 2, 3]);
-    return seen.join(',');
+  watch: async ({ resource }) => {
+    if (resource) await client.subscribeResource({ uri: resource });
+    return () => {};
   },
-  cancel: async () => {
-    const before = JSON.parse(await text('cancelled', { wait: 0 })).length;
-    const stop = new AbortController();
-    await assert.rejects(text('cancellable', {}, { signal: stop.signal, onprogress: () => stop.abort('not wanted') }));
-    const after = JSON.parse(await text('cancelled', { wait: before + 1 })).length;
-    return String(after - before);
-  },
-  prompts: async () => {
-    assert.ok((await promptNames()).includes('greet'));
-    const got = await getPrompt('greet', { name: 'Ada' });
-    assert.strictEqual(got, 'Greet Ada.');
-    return got;
-  },
-  resources: async () => {
-    assert.ok((await uris()).includes('fake://text/1'));
-    const got = await read('fake://text/1');
-    assert.strictEqual(got, 'fake: text/1');
-    return got;
-  },
-  templates: async () => {
-    assert.ok((await templateURIs()).includes('fake://item/{id}'));
-    const got = await read('fake://item/7');
-    assert.strictEqual(got, 'fake: item/7');
-    return got;
-  },
-  completion: async () => {
-    const got = await client.complete({
-      ref: { type: 'ref/prompt', name: 'greet' },
-      argument: { name: 'name', value: 'al' },
-    });
-    assert.deepStrictEqual(got.completion.values, ['alan', 'alice']);
-    return got.completion.values.join(',');
-  },
-  subscription: async () => {
-    await client.subscribeResource({ uri: 'fake://text/1' });
-    await text('touch', { uri: 'fake://text/1' });
-    return updated.get();
-  },
-  logging: async () => {
-    await client.setLoggingLevel('info');
-    await text('log', {});
-    return logged.get();
-  },
-  sampling: () => asked('ask_sampling', 'hi from the client'),
-  elicitation: () => asked('ask_elicitation', 'Ada'),
-  roots: () => asked('ask_roots', 'file:///client'),
-  list_changed: async () => {
-    const name = `added_${process.pid}`;
-    await text('add_tool', { name });
-    await toolsChanged.get();
-    assert.ok((await names()).includes(name), 'the new tool is not listed');
-    return 'changed';
-  },
-  tool: (name) => text(name, {}),
-  prompt_names: async () => JSON.stringify(await promptNames()),
-  get: (name) => getPrompt(name),
-  uris: async () => JSON.stringify(await uris()),
-  template_uris: async () => JSON.stringify(await templateURIs()),
-  read,
-};
-
-function report(capability, ok, detail) {
-  console.log(JSON.stringify({ capability, ok, detail }));
-}
-
-async function runStep(capability) {
-  const [, name, argument] = /^([^=]*)=?(.*)$/.exec(capability);
-  const step = steps[name];
-  if (!step) {
-    report(capability, null, 'no API');
-    return;
-  }
-  let timer;
-  const limit = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing within ${STEP_LIMIT} ms`)), STEP_LIMIT);
-  });
-  try {
-    report(capability, true, await Promise.race([step(argument), limit]));
-  } catch (e) {
-    report(capability, false, String(e));
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-async function main([url, token, ...capabilities]) {
-  const transport = new StreamableHTTPClientTransport(new URL(url), {
-    requestInit: { headers: { Authorization: `Bearer ${token}` } },
-  });
-  await client.connect(transport);
-  for (const capability of capabilities) await runStep(capability);
-  await transport.terminateSession();
-  await client.close();
-}
-
-main(process.argv.slice(2)).then(
-  () => process.exit(0),
-  (e) => {
-    console.error(e);
-    process.exit(1);
-  },
-);
+  end: (transport) => transport.terminateSession(),
+});
