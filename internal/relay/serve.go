@@ -175,7 +175,7 @@ func (r *Relay) callTool(ctx context.Context, x *downstream.Exchange, t *table) 
 }
 
 func (r *Relay) unknownTool(ctx context.Context, x *downstream.Exchange, t *table, name string, params []byte) {
-	if l := t.alone(); l != nil && len(l.options.Allow) == 0 && len(l.options.Deny) == 0 {
+	if l := t.alone(); l != nil && len(l.options.Allow) == 0 && len(l.options.Deny) == 0 && !r.keptForOther(givenTools, name, l.server) {
 		r.forward(ctx, x, l.member, params) // the server's own error says it best
 		return
 	}
@@ -184,6 +184,14 @@ func (r *Relay) unknownTool(ctx context.Context, x *downstream.Exchange, t *tabl
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	r.fail(ctx, x, wire.CodeInvalidParams, "unknown tool %q%s", name, hint)
+}
+
+// keptForOther tells whether clients know a name as another server's, which has left.
+func (r *Relay) keptForOther(names func(*given) map[string]origin, name, server string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	holder, known := names(r.given)[name]
+	return known && holder.server != server
 }
 
 func (r *Relay) getPrompt(ctx context.Context, x *downstream.Exchange, t *table) {
@@ -196,7 +204,7 @@ func (r *Relay) getPrompt(ctx context.Context, x *downstream.Exchange, t *table)
 		r.forward(ctx, x, route.member, params)
 		return
 	}
-	if m := t.only("prompts"); m != nil {
+	if m := t.only("prompts"); m != nil && !r.keptForOther(givenPrompts, name, m.Name) {
 		r.forward(ctx, x, m, params)
 		return
 	}

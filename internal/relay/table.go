@@ -68,6 +68,9 @@ func newGiven() *given {
 	return &given{map[string]origin{}, map[string]origin{}, map[string]origin{}, map[string]origin{}}
 }
 
+func givenTools(g *given) map[string]origin   { return g.tools }
+func givenPrompts(g *given) map[string]origin { return g.prompts }
+
 // note is something about a listing that belongs into the log.
 type note struct{ server, text string }
 

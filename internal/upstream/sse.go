@@ -144,9 +144,14 @@ func (c *sse) Begin(r Request, sink Sink) (Call, error) {
 	body := wire.Request(k.id, r.Method, k.params(r.Params))
 	started := c.spawn(func() {
 		defer p.stop()
-		if err := c.post(p.ctx, r.Method, body, k.id, &p.sent); err != nil && k.forget() {
-			sink.Done(wire.Msg{}, err)
+		err := c.post(p.ctx, r.Method, body, k.id, &p.sent)
+		if err == nil || !k.forget() {
+			return
 		}
+		if c.ctx.Err() != nil {
+			err = c.lost(c.Err())
+		}
+		sink.Done(wire.Msg{}, err)
 	})
 	if !started {
 		p.stop()
