@@ -40,7 +40,7 @@ check: ## formatting, vet, staticcheck, tidy, a static build
 	$(GO) mod tidy -diff
 	$(MAKE) --no-print-directory build
 
-deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/fastmcp/.ready $(CACHE)/uv/.ready $(CACHE)/npm/.ready $(CACHE)/gobin/.ready $(CACHE)/template/.ready $(CACHE)/e2b/.ready ## install what the tests need into .cache
+deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/fastmcp/.ready $(CACHE)/uv/.ready $(CACHE)/schemathesis/.ready $(CACHE)/npm/.ready $(CACHE)/gobin/.ready $(CACHE)/template/.ready $(CACHE)/e2b/.ready ## install what the tests need into .cache
 
 test: deps ## run every test
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2

@@ -205,7 +205,8 @@ func object(into *json.RawMessage) func(json.RawMessage) string {
 // MaxWait is the longest time that a request waits for.
 const MaxWait = 10 * time.Minute
 
-var durationForm = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9})?s$`)
+// durationForm is that of the model's durations, up to MaxWait.
+var durationForm = regexp.MustCompile(`^([0-5]?[0-9]{1,2}(\.[0-9]{1,9})?|600(\.0{1,9})?)s$`)
 
 // wait returns the time of ?wait=, and whether it was given.
 func (q request) wait() (wait time.Duration, given bool, err error) {
@@ -221,11 +222,8 @@ func (q request) wait() (wait time.Duration, given bool, err error) {
 		return 0, false, badRequest([]violation{{"wait", "is given twice", repeated}})
 	}
 	if durationForm.MatchString(values[0]) {
-		// A number of that form and a second: it is a duration.
 		wait, err = time.ParseDuration(values[0])
-		if err == nil && wait <= MaxWait {
-			return wait, true, nil
-		}
+		return wait, true, err
 	}
 	return 0, false, badRequest([]violation{{"wait", fmt.Sprintf("%.40q: seconds such as 30s or 1.5s are needed, at most %.0fs", values[0], MaxWait.Seconds()), invalid}})
 }
