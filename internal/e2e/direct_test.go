@@ -15,7 +15,8 @@ import (
 )
 
 // announced are the capabilities that the gateway tells a shared server of: what any client may have.
-const announced = `{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}}}`
+const announced = `{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},` +
+	`"tasks":{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":{}}}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
 // direct is a client over a server's standard input and output, without a gateway. It says what the
 // gateway says and shows the bytes of everything.

@@ -68,6 +68,9 @@ func (s *side) respond(ask mcptest.Message) (result, failure string) {
 	roots, held := s.roots, s.held
 	s.mu.Unlock()
 	s.heard <- ask.Method
+	if strings.Contains(string(ask.Params), `"task":{`) || strings.HasPrefix(ask.Method, "tasks/") {
+		return respondAsTask(ask), ""
+	}
 	switch ask.Method {
 	case "roots/list":
 		return roots, ""
@@ -89,6 +92,18 @@ func (s *side) respond(ask mcptest.Message) (result, failure string) {
 		return `{"action":"accept","content":{"name":"Ada","check":true,"integer":7,"number":3.5,"email":"ada@example.com"}}`, ""
 	}
 	return "", `{"code":-32601,"message":"not known"}`
+}
+
+// respondAsTask does as a task what the server asks, and answers what it asks of the task.
+func respondAsTask(ask mcptest.Message) string {
+	const task = `{"taskId":"made by the client","status":%q,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":60000,"z":12345678901234567890}`
+	switch ask.Method {
+	case "tasks/get":
+		return fmt.Sprintf(task, "completed")
+	case "tasks/result":
+		return `{"action":"accept","content":{"name":"Ada"},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"made by the client"}}}`
+	}
+	return `{"task":` + fmt.Sprintf(task, "working") + `}`
 }
 
 // takeAsked returns what was asked since the last call.

@@ -88,6 +88,8 @@ var everythingSteps = []step{
 	called("refused by the client", "trigger-sampling-request", `{"prompt":"refuse"}`),
 	called("without a prompt", "trigger-sampling-request", `{}`),
 	called("", "trigger-elicitation-request", `{}`),
+	called("as a task of the client", "trigger-sampling-request-async", `{"prompt":"say “hi”"}`),
+	called("as a task of the client", "trigger-elicitation-request-async", `{}`),
 	called("with an id", "trigger-url-elicitation", `{"url":"https://example.com/a?b=c","elicitationId":"e-1"}`),
 	called("with an id of the server's", "trigger-url-elicitation", `{"url":"https://example.com/"}`).varies(withoutID),
 	called("by an error", "trigger-url-elicitation", `{"url":"https://example.com/","errorPath":true}`).varies(withoutID),

@@ -122,6 +122,9 @@ func (x *Exchange) modernHeaders(method, params string) {
 	case "resources/read":
 		uri, _ := wire.GetString([]byte(params), "uri")
 		set("Mcp-Name", uri)
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		id, _ := wire.GetString([]byte(params), "taskId")
+		set("Mcp-Name", id)
 	}
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"mcp-gateway/internal/downstream"
@@ -26,20 +27,31 @@ type askKey struct {
 // whose calls are in flight; where that is not clear, nobody is asked, since a guess could show one
 // client's question to another.
 func (l *link) Asked(c upstream.Conn, m wire.Msg) {
+	if strings.HasPrefix(m.Method, "tasks/") && m.Method != "tasks/list" {
+		l.askedTask(c, m)
+		return
+	}
 	capability, known := clientCapability[m.Method]
 	if !known {
 		l.refuse(c, m, wire.CodeMethodNotFound, "method %q is none that a client of MCP has", m.Method)
 		return
 	}
 	calls := callsOf(c)
+	t, m := l.ofTask(m)
+	if t != nil {
+		calls = ofSession(calls, t.session()) // none where that has ended
+	}
 	c = upstream.Whole(c)
 	count := len(calls)
 	owner, one := onlyOwner(calls)
 	if calls = live(calls); one && len(calls) == 0 { // whose call it was is not waiting any more
 		owner, one, count = nil, false, 0
 	}
-	if l.session != nil {
+	switch {
+	case l.session != nil:
 		owner, one = l.session, true
+	case t != nil && t.session() != nil:
+		owner, one = t.session(), true
 	}
 	var capabilities []byte
 	switch o := owner.(type) {
@@ -83,6 +95,7 @@ func (l *link) refuseAmbiguous(c upstream.Conn, m wire.Msg, calls int) {
 // clientCapability says what a client must have declared to be asked.
 var clientCapability = map[string]string{
 	"roots/list": "roots", "sampling/createMessage": "sampling", "elicitation/create": "elicitation",
+	"tasks/list": "tasks",
 }
 
 // lacking refuses a request for which the client has not declared the capability.
@@ -90,6 +103,9 @@ func lacking(capabilities []byte, capability string, m wire.Msg) *wire.Error {
 	have := wire.Get(capabilities, capability)
 	if wire.Kind(have) != '{' {
 		return &wire.Error{Code: wire.CodeMethodNotFound, Message: fmt.Sprintf("the client does not support %s (it has not declared the capability %q)", m.Method, capability)}
+	}
+	if e := lacksTasks(capabilities, m); e != nil {
+		return e
 	}
 	switch mode, _ := wire.GetString(m.Params, "mode"); {
 	case capability == "elicitation" && mode == "url" && wire.Get(have, "url") == nil:
@@ -127,7 +143,7 @@ func (l *link) askSession(c upstream.Conn, s *downstream.Session, calls []*call,
 		case reply.Err != nil:
 			l.reply(c, wire.ErrorReply(m.ID, reply.Err))
 		default:
-			l.reply(c, wire.Reply(m.ID, reply.Result))
+			l.reply(c, wire.Reply(m.ID, l.taskReply(s, m, reply.Result)))
 		}
 	})
 	l.mu.Lock()

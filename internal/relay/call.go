@@ -36,6 +36,7 @@ type call struct {
 	rounds int                // answers that wanted more input
 	resent int                // times that the server had not taken it
 	held   held
+	asTask *tokenHold // of a call that was to be made as a task, nil for others
 }
 
 // forward sends the exchange's request to a server, waits, and writes what comes back.
@@ -57,6 +58,9 @@ func (r *Relay) send(ctx context.Context, x *downstream.Exchange, m *member, par
 		r.fail(ctx, x, wire.CodeInvalidParams, "the requestState is not known any more: its call was answered or given up; send the request without it")
 		return k
 	}
+	if k.method == "tools/call" && wire.Kind(x.Msg.Task) == '{' {
+		k.asTask = &tokenHold{}
+	}
 	k.params = l.outgoing(x, params)
 	x.OnAbandon(func() { k.cancel(x.CancelParams()) })
 	if c := l.server.Live(); c == nil || !k.begin(c) {
@@ -75,7 +79,7 @@ func (k *call) wait(ctx context.Context, x *downstream.Exchange) {
 
 // begin sends the request on a connection; false where that had ended before anything was sent.
 func (k *call) begin(c upstream.Conn) bool {
-	up, err := c.Begin(upstream.Request{Method: k.method, Params: k.params, Token: k.token}, k)
+	up, err := c.Begin(upstream.Request{Method: k.method, Params: k.params, Token: k.token, Task: k.asTask != nil}, k)
 	if upstream.Retryable(err) {
 		return false
 	}
@@ -129,10 +133,15 @@ func (k *call) sent(up upstream.Call, round int) {
 	defer k.mu.Unlock()
 	switch {
 	case k.rounds != round:
+	case k.over && !k.failed && k.asTask != nil:
+		k.asTask.take(up)
 	case k.over:
 		up.Cancel(nil) // does nothing where it was answered
 	default:
 		k.up = up
+		if k.asTask != nil {
+			k.asTask.take(up)
+		}
 		if limit := k.link.m.Options.CallTimeout; limit > 0 {
 			k.timer = time.AfterFunc(limit, func() { k.expire(limit) })
 		}
@@ -214,7 +223,12 @@ func (k *call) Progress(m wire.Msg) {
 	if token != nil { // the client has come back with another one
 		m.Raw = m.ParamsWith(wire.Edit(m.Params, wire.Change{Key: "progressToken", Value: token}))
 	}
-	x.Send(m.Raw)
+	switch {
+	case x.Send(m.Raw):
+	case k.asTask != nil && k.session != nil: // the task goes on without the call
+		_, m = k.link.ofTask(m)
+		k.session.Send(m.Raw, false)
+	}
 }
 
 // Done implements upstream.Sink.
@@ -269,6 +283,7 @@ func (k *call) answer(m wire.Msg, err error) {
 // finish gives the answer to the client. The caller holds mu.
 func (k *call) finish(m wire.Msg, err error) {
 	var refused refusal
+	m = k.taskResult(m)
 	switch {
 	case errors.As(err, &refused):
 		k.x.FailRaw(refused)

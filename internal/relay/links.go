@@ -13,7 +13,7 @@ func (t *table) mayRename(server, method string, result []byte) bool {
 		return false
 	}
 	switch method {
-	case "tools/call", "prompts/get":
+	case "tools/call", "prompts/get", "tasks/result", "tasks/get":
 		return bytes.Contains(result, []byte(`"resource`)) // the beginning of both types of content
 	case "resources/read":
 		return true
@@ -25,8 +25,12 @@ func (t *table) mayRename(server, method string, result []byte) bool {
 // under: in links and embedded resources of a tool's or prompt's content, and in what was read.
 func (t *table) exposeLinks(server, method string, result []byte) []byte {
 	switch method {
-	case "tools/call":
+	case "tools/call", "tasks/result":
 		return t.exposeIn(server, result, "content", t.block)
+	case "tasks/get": // in 2026-07-28 it holds the tool's answer
+		if done := wire.Get(result, "result"); done != nil {
+			return wire.Edit(result, wire.Change{Key: "result", Value: t.exposeLinks(server, "tools/call", done)})
+		}
 	case "resources/read":
 		return t.exposeIn(server, result, "contents", t.uriOf)
 	case "prompts/get":

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"strings"
 
 	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/wire"
@@ -49,6 +50,21 @@ func (r *Relay) listen(ctx context.Context, x *downstream.Exchange, t *table) {
 				watches = append(watches, w)
 			}
 		}
+	}
+	if ids := wire.Get(wants, "taskIds"); ids != nil && len(r.taskServers(modern)) > 0 {
+		if !declaresTasks(x) {
+			x.Fail(missingTasks)
+			_ = x.Wait(ctx)
+			return
+		}
+		tasks, keys := r.watchTasks(ctx, x, ids)
+		agreedIDs := [][]byte{}
+		for _, key := range keys {
+			n.uris[key] = true
+			agreedIDs = append(agreedIDs, wire.Quote(strings.TrimPrefix(key, taskWatch)))
+		}
+		watches = append(watches, tasks...)
+		agreed = wire.Edit(agreed, wire.Change{Key: "taskIds", Value: array(agreedIDs)})
 	}
 	x.Require(wire.Notification("notifications/subscriptions/acknowledged", n.params(wire.Edit(nil, wire.Change{Key: "notifications", Value: agreed}))))
 	r.mu.Lock()

@@ -19,6 +19,10 @@ func (r *Relay) Notified(ctx context.Context, s *downstream.Session, m wire.Msg)
 		if x := s.Find(wire.Get(m.Params, "requestId")); x != nil {
 			x.Cancel(m.Params)
 		}
+	case "notifications/tasks/status":
+		if s != nil {
+			r.clientTaskStatus(s, m)
+		}
 	case "notifications/initialized":
 		// The gateway has made its own handshake with each server.
 	default:
@@ -69,6 +73,10 @@ func (l *link) Notified(c upstream.Conn, m wire.Msg) {
 		l.withdraw(upstream.Whole(c), m)
 	case "notifications/elicitation/complete":
 		l.elicitationComplete(upstream.Whole(c), m)
+	case "notifications/tasks/status":
+		l.taskStatus(c, m)
+	case "notifications/tasks":
+		l.taskChanged(m)
 	case "notifications/subscriptions/acknowledged":
 	default:
 		l.once(m.Method)
@@ -98,6 +106,12 @@ func (l *link) once(method string) {
 func (l *link) deliver(c upstream.Conn, m wire.Msg, severity int) {
 	if l.session != nil {
 		l.toSession(c, l.session, m, severity)
+		return
+	}
+	if t, m := l.ofTask(m); t != nil {
+		if s := t.session(); s != nil {
+			l.toSession(c, s, m, severity)
+		}
 		return
 	}
 	calls := live(callsOf(c))

@@ -36,6 +36,7 @@ type Relay struct {
 	background background
 	calls      atomic.Int64 // numbers them
 	held       sync.Map     // calls that wait for their client, by requestState
+	book       taskBook
 
 	mu        sync.Mutex // one rebuild of the tables at a time
 	builtIns  []BuiltIn
@@ -152,6 +153,7 @@ type link struct {
 	rounds  map[*call]*gathering  // calls whose clients are asked between two rounds
 
 	elicited map[string]*downstream.Session // whom an elicitation by URL was given to
+	early    []wire.Msg                     // about tasks that are not known yet
 }
 
 func (r *Relay) newLink(m *member, modern bool, s *downstream.Session) *link {
@@ -170,7 +172,8 @@ func (r *Relay) newLink(m *member, modern bool, s *downstream.Session) *link {
 
 // announced are the capabilities that a server shared by all sessions is told of: what any client
 // may have. Whether the client in question has it, is checked when the server asks.
-const announced = `{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}}}`
+const announced = `{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},` +
+	`"tasks":{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":{}}}},"extensions":{"` + tasksExtension + `":{}}}`
 
 func (r *Relay) identity() upstream.Identity {
 	return upstream.Identity{

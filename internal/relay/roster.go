@@ -227,6 +227,7 @@ func (r *Relay) dismiss(ctx context.Context, m *member, reason error) {
 		ending.Go(func() {
 			l.server.Close(ctx, reason)
 			l.endRounds(reason)
+			r.book.forget(l)
 		})
 	}
 	m.each(end)

@@ -41,6 +41,13 @@ func (r *Relay) capabilities(e int) []byte {
 	if r.capable(e, "logging") {
 		out = append(out, `,"logging":{}`...)
 	}
+	switch tasks := r.taskCapabilities(e); {
+	case tasks == nil:
+	case e == modern:
+		out = fmt.Appendf(out, `,"extensions":{%q:%s}`, tasksExtension, tasks)
+	default:
+		out = append(append(out, `,"tasks":`...), tasks...)
+	}
 	return append(out, '}')
 }
 
@@ -52,7 +59,7 @@ func (r *Relay) Knows(method string) bool {
 	case "prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/read", "completion/complete":
 		return !r.o.ToolsOnly
 	}
-	return strings.HasPrefix(method, "tasks/") && r.capable(modern, "extensions")
+	return (method == "tasks/get" || method == "tasks/update" || method == "tasks/cancel") && len(r.taskServers(modern)) > 0
 }
 
 // ParamHeaders implements downstream.Handler.
@@ -94,6 +101,10 @@ func (r *Relay) Serve(ctx context.Context, x *downstream.Exchange) {
 		r.setLevel(ctx, x)
 	case "subscriptions/listen":
 		r.listen(ctx, x, t)
+	case "tasks/get", "tasks/result", "tasks/update", "tasks/cancel":
+		r.task(ctx, x, t)
+	case "tasks/list":
+		r.listTasks(ctx, x, t)
 	default:
 		r.other(ctx, x, t)
 	}

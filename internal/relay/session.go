@@ -119,6 +119,7 @@ func (r *Relay) Closed(s *downstream.Session) {
 			end()
 		}
 	}
+	r.book.forget(s)
 	r.each(func(l *link) {
 		l.forgetSession(s)
 		if level != "" {

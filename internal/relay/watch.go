@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"mcp-gateway/internal/downstream"
@@ -96,6 +97,10 @@ func (l *link) watch(own string) {
 // watchOn asks a connection to tell of a resource. The caller holds mu. A server that ends now is asked
 // again when it is started again.
 func (l *link) watchOn(c upstream.Conn, own string) {
+	if id, is := strings.CutPrefix(own, taskWatch); is {
+		l.openListen(c, own, fmt.Appendf(nil, `{"taskIds":[%s]}`, wire.Quote(id)))
+		return
+	}
 	if l.modern.Load() {
 		l.openListen(c, own, fmt.Appendf(nil, `{"resourceSubscriptions":[%s]}`, wire.Quote(own)))
 		return

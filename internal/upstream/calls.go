@@ -14,6 +14,7 @@ type calls struct {
 	mu      sync.Mutex
 	pending map[int64]*call
 	leaving map[int64]*call  // cancelled, and not answered since
+	lasting map[int64]*call  // answered, with progress still to come
 	tokens  map[string]*call // by the progress token that the server was given
 	next    int64
 	gone    bool  // nothing is taken any more
@@ -32,6 +33,7 @@ type call struct {
 	// lingers makes the call, where it is cancelled, stay among those that a message of the server's
 	// may belong to.
 	lingers bool
+	lasts   bool // its progress goes on after its answer
 }
 
 // canceller tells a server that nobody waits for a call, which has been taken out.
@@ -39,8 +41,8 @@ type canceller interface{ cancelled(k *call, params []byte) }
 
 // add registers a call. Where the server's notifications can only be told apart by their progress
 // tokens, claim makes the call's token one of its own.
-func (cs *calls) add(by canceller, sink Sink, token []byte, claim bool) (*call, error) {
-	k := &call{calls: cs, by: by, sink: sink, token: token}
+func (cs *calls) add(by canceller, sink Sink, r Request, claim bool) (*call, error) {
+	k := &call{calls: cs, by: by, sink: sink, token: r.Token, lasts: r.Task && r.Token != nil}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.gone {
@@ -52,7 +54,7 @@ func (cs *calls) add(by canceller, sink Sink, token []byte, claim bool) (*call, 
 		cs.pending = map[int64]*call{}
 	}
 	cs.pending[k.id] = k
-	if claim && token != nil {
+	if claim && k.token != nil {
 		cs.claim(k)
 	}
 	return k, nil
@@ -102,6 +104,11 @@ func (k *call) leave() bool {
 	cs := k.calls
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	if cs.lasting[k.id] == k {
+		delete(cs.lasting, k.id)
+		cs.free(k)
+		return false
+	}
 	if !k.lingers {
 		return cs.drop(k)
 	}
@@ -137,6 +144,11 @@ func (cs *calls) settle(k *call) {
 		return
 	}
 	delete(cs.leaving, k.id)
+	cs.free(k)
+}
+
+// free gives up a call's progress token. The caller holds mu.
+func (cs *calls) free(k *call) {
 	if k.key != "" {
 		delete(cs.tokens, k.key)
 	}
@@ -160,9 +172,7 @@ func (cs *calls) drop(k *call) bool {
 		return false
 	}
 	delete(cs.pending, k.id)
-	if k.key != "" {
-		delete(cs.tokens, k.key)
-	}
+	cs.free(k)
 	return true
 }
 
@@ -182,7 +192,15 @@ func (cs *calls) take(written []byte) *call {
 		cs.settle(late)
 	}
 	k := cs.pending[id]
-	if k != nil {
+	switch {
+	case k == nil:
+	case k.lasts:
+		delete(cs.pending, id)
+		if cs.lasting == nil {
+			cs.lasting = map[int64]*call{}
+		}
+		cs.lasting[id] = k
+	default:
 		cs.drop(k)
 	}
 	return k
@@ -197,7 +215,7 @@ func (cs *calls) progress(m wire.Msg) {
 	cs.mu.Lock()
 	k := cs.tokens[tokenKey(token)]
 	var sink Sink
-	if k != nil && cs.pending[k.id] == k {
+	if k != nil && (cs.pending[k.id] == k || cs.lasting[k.id] == k) {
 		sink = k.sink
 	}
 	cs.mu.Unlock()
@@ -219,12 +237,14 @@ func (cs *calls) withToken(token []byte) (found *call) {
 	key := tokenKey(token)
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	for _, k := range cs.pending {
-		if k.token != nil && tokenKey(k.token) == key {
-			if found != nil {
-				return nil
+	for _, in := range []map[int64]*call{cs.pending, cs.lasting} {
+		for _, k := range in {
+			if k.token != nil && tokenKey(k.token) == key {
+				if found != nil {
+					return nil
+				}
+				found = k
 			}
-			found = k
 		}
 	}
 	return found
@@ -293,6 +313,6 @@ func (cs *calls) end() []*call {
 	for _, k := range cs.pending {
 		lost = append(lost, k)
 	}
-	cs.pending, cs.leaving, cs.tokens = nil, nil, nil
+	cs.pending, cs.leaving, cs.lasting, cs.tokens = nil, nil, nil, nil
 	return lost
 }

@@ -61,7 +61,7 @@ func FuzzServerLines(f *testing.F) {
 		for id := int64(1); id <= 3; id++ {
 			s := &countingSink{t: t}
 			sinks = append(sinks, s)
-			if k, err := c.calls.add(c, s, []byte(`"t"`), true); err != nil || k.id != id {
+			if k, err := c.calls.add(c, s, Request{Token: []byte(`"t"`)}, true); err != nil || k.id != id {
 				t.Fatal(k, err)
 			}
 		}
@@ -98,7 +98,7 @@ func FuzzRemoteAnswer(f *testing.F) {
 		defer c.shut()
 		sink := &countingSink{t: t}
 		x := &exchange{c: c, method: "tools/call", again: true}
-		x.k, _ = c.calls.add(x, sink, []byte(`"t"`), false)
+		x.k, _ = c.calls.add(x, sink, Request{Token: []byte(`"t"`)}, false)
 		x.ctx, x.stop = context.WithCancel(c.ctx)
 		response := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, ContentLength: -1,
 			Body: io.NopCloser(bytes.NewReader(body)), Request: &http.Request{URL: r.url}}

@@ -203,6 +203,8 @@ func nameOf(method string, params []byte) (name string, is bool) {
 		return wire.GetString(params, "name")
 	case "resources/read":
 		return wire.GetString(params, "uri")
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return wire.GetString(params, "taskId")
 	}
 	return "", false
 }

@@ -136,7 +136,7 @@ func (c *sse) resolve(base *url.URL, text string) (*url.URL, error) {
 // Begin implements Conn.
 func (c *sse) Begin(r Request, sink Sink) (Call, error) {
 	p := &posting{c: c, method: r.Method}
-	k, err := c.calls.add(p, sink, r.Token, true)
+	k, err := c.calls.add(p, sink, r, true)
 	if err != nil {
 		return nil, err
 	}

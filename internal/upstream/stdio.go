@@ -84,7 +84,7 @@ func (c *stdio) Hello() Hello {
 
 // Begin implements Conn.
 func (c *stdio) Begin(r Request, sink Sink) (Call, error) {
-	k, err := c.calls.add(c, sink, r.Token, true)
+	k, err := c.calls.add(c, sink, r, true)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c *stdio) cancelled(k *call, params []byte) {
 		_ = c.out.write(note)
 		return
 	}
-	ping, err := c.calls.add(c, acknowledged{k}, nil, false)
+	ping, err := c.calls.add(c, acknowledged{k}, Request{}, false)
 	if err != nil {
 		return
 	}

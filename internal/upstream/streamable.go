@@ -56,7 +56,7 @@ const drainSession = 5 * time.Second
 // Begin implements Conn.
 func (c *streamable) Begin(r Request, sink Sink) (Call, error) {
 	x := &exchange{c: c, method: r.Method, params: r.Params}
-	k, err := c.calls.add(x, sink, r.Token, false)
+	k, err := c.calls.add(x, sink, r, false)
 	if err != nil {
 		return nil, err
 	}

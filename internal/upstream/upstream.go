@@ -24,6 +24,9 @@ type Request struct {
 	// Token is the progress token inside Params, raw, nil for none. Where a call in flight has
 	// the same one, the server is given another, and notifications come back with this one.
 	Token []byte
+	// Task tells that the answer may be a task, for which progress comes after it too, until the call is
+	// cancelled. Then that sends nothing.
+	Task bool
 }
 
 // Sink receives what comes back on one call. Both are called in the connection's reading goroutine,

@@ -36,6 +36,7 @@ type Msg struct {
 	URI       []byte
 	Meta      []byte
 	Arguments []byte
+	Task      []byte
 
 	id, params span
 }
@@ -173,7 +174,7 @@ func (m *Msg) readParams(s *scanner) error {
 		for _, known := range [...]struct {
 			name string
 			at   *[]byte
-		}{{"name", &m.Name}, {"uri", &m.URI}, {"_meta", &m.Meta}, {"arguments", &m.Arguments}} {
+		}{{"name", &m.Name}, {"uri", &m.URI}, {"_meta", &m.Meta}, {"arguments", &m.Arguments}, {"task", &m.Task}} {
 			if same(key, known.name) {
 				if *known.at != nil {
 					return duplicate("params." + known.name)

@@ -85,6 +85,13 @@ func (s *server) capabilities() string {
 			parts = append(parts, c.text)
 		}
 	}
+	switch {
+	case !s.o.tasks:
+	case s.o.modernOnly:
+		parts = append(parts, `"extensions":{"io.modelcontextprotocol/tasks":{}}`)
+	default:
+		parts = append(parts, `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
+	}
 	return "{" + strings.Join(parts, ",") + "}"
 }
 

@@ -17,7 +17,8 @@ type options struct {
 	toolsFile                               string
 	duplicate, oddSchemas, cursorLoop       bool
 	page, prompts, resources, templates     int
-	modern, modernOnly                      bool
+	modern, modernOnly, tasks               bool
+	taskIDs                                 string
 
 	print, stderrLines            texts
 	banner, ignoreEOF, ignoreTerm bool
@@ -91,6 +92,8 @@ func (o *options) contentFlags(f *flag.FlagSet) {
 	f.StringVar(&o.version, "protocol-version", "", "answer initialize with this revision whatever was asked")
 	f.StringVar(&o.only, "only", "", "advertise and serve these alone, comma-separated: tools,prompts,resources,completions,logging (B34)")
 	f.BoolVar(&o.modern, "modern", false, "speak 2026-07-28 too: server/discover, and input_required instead of requests")
+	f.BoolVar(&o.tasks, "tasks", false, "serve tasks, and the tool work that can be one")
+	f.StringVar(&o.taskIDs, "task-ids", "", "number tasks, with this before each number, instead of random ids")
 	f.BoolVar(&o.modernOnly, "modern-only", false, "speak 2026-07-28 only")
 }
 

@@ -37,6 +37,8 @@ type server struct {
 	logLevel    string
 	runs        map[string]int  // calls of "steps" by their nonces
 	ended       map[string]bool // those that have ended
+	tasks       map[string]*task
+	watching    []watching
 }
 
 // errCancelled is the cause of a handler's context that the client cancelled.
@@ -47,6 +49,7 @@ func newServer(o *options) *server {
 		o: o, out: &output{o: o}, in: bufio.NewReaderSize(os.Stdin, 1<<16),
 		inflight: map[string]context.CancelCauseFunc{}, asks: map[string]chan *message{},
 		removed: map[string]bool{}, subscribed: map[string]bool{}, runs: map[string]int{}, ended: map[string]bool{},
+		tasks: map[string]*task{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	return s
@@ -202,7 +205,7 @@ func (s *server) route(ctx context.Context, m *message) (result, failure string)
 	if slices.Contains(s.o.askIn, m.Method) {
 		s.ask(ctx, "", "roots/list", "{}")
 	}
-	for _, group := range []func(context.Context, *message) (string, string, bool){s.handshake, s.toolMethods, s.featureMethods} {
+	for _, group := range []func(context.Context, *message) (string, string, bool){s.handshake, s.taskMethods, s.toolMethods, s.featureMethods} {
 		if result, failure, known := group(ctx, m); known {
 			return result, failure
 		}

@@ -33,6 +33,7 @@ type call struct {
 		Token        json.RawMessage            `json:"progressToken"`
 		Capabilities map[string]json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
 	} `json:"_meta"`
+	Task           json.RawMessage            `json:"task"`
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 	RequestState   string                     `json:"requestState"`
 
@@ -106,6 +107,9 @@ func (s *server) tools() ([]tool, error) {
 		}
 	default:
 		list = builtins()
+		if s.o.tasks {
+			list = append(list, tool{name: "work", def: `{"name":"work","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`, do: work})
+		}
 	}
 	for _, def := range s.o.toolJSON {
 		list = append(list, toolFromJSON(def))
