@@ -10,6 +10,7 @@ import (
 
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/gateway"
+	"mcp-gateway/internal/secret"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -52,7 +53,7 @@ func runConfigCheck(cmd *cobra.Command, o *configCheckOptions, args []string) er
 	if err != nil {
 		return err
 	}
-	checked, err := checkConfig(data, o.paths())
+	checked, _, err := checkConfig(data, o.paths())
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func runConfigCheck(cmd *cobra.Command, o *configCheckOptions, args []string) er
 	if err := t.write(o.Out, o.outWidth()); err != nil {
 		return err
 	}
-	_, err = io.WriteString(o.Err, warningText(checked.Warnings, scrubber(checked, "")))
+	_, err = io.WriteString(o.Err, warningText(checked.Warnings, secret.NewScrubber(checked.Secrets())))
 	return err
 }
 

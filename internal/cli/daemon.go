@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/daemon"
 	"mcp-gateway/internal/gateway"
@@ -50,29 +49,29 @@ func runDaemon(ctx context.Context, a *app) error {
 		return fmt.Errorf("read the order: %w", err)
 	}
 	reported := false
-	fail := func(err error, checked *config.Config) error {
-		scrub := secret.NewScrubber([]secret.Value{secret.Value(given.Token)})
-		failure := &startFailure{err: err, scrub: scrub}
-		if checked != nil {
-			failure.warnings, failure.scrub = checked.Warnings, scrubber(checked, given.Token)
+	fail := func(err error, on *ground) error {
+		failure := &startFailure{err: err, scrub: secret.NewScrubber(given.tokens())}
+		if on != nil {
+			failure.warnings, failure.scrub = on.checked.Warnings, on.scrub
 		}
 		return start.Report(failure.report(given.JSON))
 	}
-	checked, err := checkConfig(given.Config, daemon.Paths{Root: given.Root})
+	checked, cat, err := checkConfig(given.Config, daemon.Paths{Root: given.Root})
 	if err != nil {
 		return fail(err, nil)
 	}
-	log, err := given.openLog(checked, nil)
+	on := given.on(checked, cat)
+	log, err := given.openLog(on, nil)
 	if err != nil {
-		return fail(err, checked)
+		return fail(err, on)
 	}
 	defer log.Close()
-	err = gateway.Run(start.Context(), given.gatewayOptions(checked, log, a.env), func(status control.Status) error {
+	err = gateway.Run(start.Context(), given.gatewayOptions(on, log, a.env), func(status control.Status) error {
 		reported = true
-		return start.Report(daemon.Report{OK: true, Status: statusJSON(status)})
+		return start.Report(daemon.Report{OK: true, Text: signInText(status), Status: statusJSON(status)})
 	})
 	if err != nil && !reported {
-		return fail(err, checked)
+		return fail(err, on)
 	}
 	return err
 }

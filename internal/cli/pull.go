@@ -179,7 +179,8 @@ func (o *pullOptions) readConfig() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return checkConfig(data, o.paths())
+	checked, _, err := checkConfig(data, o.paths())
+	return checked, err
 }
 
 var githubName = regexp.MustCompile(`^github/([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)(?:@([!-~]+))?$`)

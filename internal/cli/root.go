@@ -59,7 +59,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Args:              rootArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.settle(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !o.source.given(cmd, args, a.env) {
+			if !o.given(cmd, args) {
 				return a.helpInstead(cmd, errors.New("neither a configuration nor a command is given"))
 			}
 			return runStart(cmd, o, args)
@@ -179,11 +179,12 @@ const jsonVariable = "MCP_GATEWAY_JSON"
 
 const environmentAnnotation = "mcp-gateway-environment"
 
-// fromEnvironment gives a flag a variable that sets it, and says so in the help.
-func fromEnvironment(flags *pflag.FlagSet, name, variable string) {
+// fromEnvironment gives a flag a variable that sets it, and says so in the help. Of several the first one
+// that is set counts.
+func fromEnvironment(flags *pflag.FlagSet, name string, variables ...string) {
 	flag := flags.Lookup(name)
-	flag.Usage += " ($" + variable + ")"
-	flags.SetAnnotation(name, environmentAnnotation, []string{variable})
+	flag.Usage += " ($" + strings.Join(variables, ", $") + ")"
+	flags.SetAnnotation(name, environmentAnnotation, variables)
 }
 
 // settle completes the global flags: from the environment, and with a root that stays the same for a
@@ -210,16 +211,14 @@ func (a *app) settle(cmd *cobra.Command) error {
 func applyEnvironment(cmd *cobra.Command, env environment) error {
 	var failed error
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		variables := flag.Annotations[environmentAnnotation]
-		if flag.Changed || len(variables) == 0 || failed != nil {
-			return
-		}
-		value := env.get(variables[0])
-		if value == "" {
-			return
-		}
-		if err := cmd.Flags().Set(flag.Name, value); err != nil {
-			failed = usage(fmt.Errorf("environment variable %s=%q: %w", variables[0], value, err))
+		for _, variable := range flag.Annotations[environmentAnnotation] {
+			value := env.get(variable)
+			if flag.Changed || value == "" || failed != nil {
+				continue
+			}
+			if err := cmd.Flags().Set(flag.Name, value); err != nil {
+				failed = usage(fmt.Errorf("environment variable %s=%q: %w", variable, value, err))
+			}
 		}
 	})
 	return failed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -33,23 +34,23 @@ func newServeCommand(a *app) *cobra.Command {
 
 // runServe runs the gateway in this process until a signal ends it.
 func runServe(cmd *cobra.Command, o *startOptions, args []string) error {
-	given, checked, err := o.prepare(cmd, args)
+	given, on, err := o.prepare(cmd, args)
 	if err != nil {
 		return err
 	}
-	scrub := scrubber(checked, given.Token)
 	failed := func(err error) error {
-		return &startFailure{err: err, warnings: checked.Warnings, scrub: scrub}
+		return &startFailure{err: err, warnings: on.checked.Warnings, scrub: on.scrub}
 	}
-	log, err := given.openLog(checked, o.Err)
+	log, err := given.openLog(on, o.Err)
 	if err != nil {
 		return failed(err)
 	}
 	defer log.Close()
 	ctx := cmd.Context()
 	served := false
-	err = gateway.Run(ctx, given.gatewayOptions(checked, log, o.env), func(control.Status) error {
+	err = gateway.Run(ctx, given.gatewayOptions(on, log, o.env), func(status control.Status) error {
 		served = true
+		io.WriteString(o.Err, signInText(status))
 		return notifyService(o.env, "READY=1")
 	})
 	if served {

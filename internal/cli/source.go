@@ -121,19 +121,19 @@ func loadCatalog(p daemon.Paths) (*catalog.Catalog, error) {
 	return embedded.Merge(own), nil
 }
 
-// checkConfig checks a configuration against the catalogue, and says how to pass it where its form
-// shows that an argument was the wrong way.
-func checkConfig(data []byte, p daemon.Paths) (*config.Config, error) {
+// checkConfig checks a configuration against the catalogue, which it returns too, and says how to pass it
+// where its form shows that an argument was the wrong way.
+func checkConfig(data []byte, p daemon.Paths) (*config.Config, *catalog.Catalog, error) {
 	cat, err := loadCatalog(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	checked, err := config.Parse(data, cat)
 	var refused *config.Error
 	if errors.As(err, &refused) {
-		return nil, withSourceHint(data, refused)
+		return nil, nil, withSourceHint(data, refused)
 	}
-	return checked, err
+	return checked, cat, err
 }
 
 // withSourceHint adds what can be done about bytes that are no JSON object at all.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/daemon"
 	"mcp-gateway/internal/fault"
 	"mcp-gateway/internal/gateway"
@@ -156,4 +157,15 @@ func (e *reportedFailure) Error() string { return e.report.Text }
 func statusJSON(status any) json.RawMessage {
 	data, _ := json.Marshal(status)
 	return data
+}
+
+// signInText says of each server that waits for a sign-in how to do that.
+func signInText(status control.Status) string {
+	var b strings.Builder
+	for _, server := range status.Servers {
+		if server.State == control.ServerSignInRequired {
+			fmt.Fprintf(&b, "server %q needs a sign-in: %s\n", server.Name, shellQuote("mcp-gateway", "servers", "signin", server.Name))
+		}
+	}
+	return b.String()
 }

@@ -11,8 +11,12 @@ const (
 	StateDegraded   = "degraded" // it serves, and at least one server does not
 	StateStopping   = "stopping"
 	StateFailed     = "failed"
+	StateStopped    = "stopped"     // the program runs, and its gateway can be started again
 	StateNotRunning = "not_running" // said by the command line, never by a gateway
 )
+
+// ServerSignInRequired is the state of a remote server that waits for a user's sign-in.
+const ServerSignInRequired = "sign_in_required"
 
 // Status is a gateway as it is at one moment.
 type Status struct {

@@ -44,9 +44,9 @@ type Report struct {
 var ErrLimit = errors.New("start-up limit reached")
 
 // private are the variables that never reach the daemon: they came for the launcher alone.
-var private = []string{"GATEWAY_ACCESS_TOKEN", "MCP_GATEWAY_CONFIG"}
+var private = []string{"GATEWAY_ACCESS_TOKEN", "MCP_GATEWAY_CONFIG", "MCP_GATEWAY_ATTACH_TOKEN"}
 
-// Environ returns env without the token and the configuration.
+// Environ returns env without the tokens and the configuration.
 func Environ(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

@@ -3,17 +3,21 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
-	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/httpd"
 	"mcp-gateway/internal/install"
 	"mcp-gateway/internal/process"
 	"mcp-gateway/internal/relay"
+	"mcp-gateway/internal/secret"
+	"mcp-gateway/internal/signin"
 	"mcp-gateway/internal/telemetry"
 	"mcp-gateway/internal/upstream"
 )
@@ -21,8 +25,8 @@ import (
 // maxMessage is the default limit of a server's message in bytes.
 const maxMessage = 64 << 20
 
-// build makes the parts, from the servers to the door.
-func (g *gateway) build(ctx context.Context) {
+// build makes the parts that every start shares, and the door.
+func (g *gateway) build(ctx context.Context) (err error) {
 	if g.o.MaxMessage == 0 {
 		g.o.MaxMessage = maxMessage
 	}
@@ -33,26 +37,31 @@ func (g *gateway) build(ctx context.Context) {
 		},
 		Output: g.o.Log.ServerLine,
 	})
-	g.relay = relay.New(ctx, relay.Options{
-		Version: g.o.Version, ToolsOnly: g.o.Expose == "tools", StartTimeout: g.o.StartupTimeout, Log: g.log,
+	g.fleet = newFleet(ctx, g)
+	g.signins, err = signin.New(g.base, signin.Options{
+		PublicURL: g.o.PublicURL, Dir: g.o.StateDir, Env: g.o.Env, Log: g.log, Changed: g.signInChanged,
 	})
-	g.down = downstream.New(g.relay, downstream.Options{
-		MaxBody: g.o.MaxBody, MaxSessions: g.o.MaxSessions, MaxInFlight: g.o.MaxCalls, SessionIdle: g.o.SessionIdle, Log: g.log,
-	})
-	g.relay.Attach(g.down)
+	if err != nil {
+		return err
+	}
 	g.httpd = httpd.New(httpd.Options{
-		Token: g.o.Token, AllowedOrigins: g.o.AllowedOrigins, MCP: http.HandlerFunc(g.mcp), Control: control.Handler(g),
-		Health: g.health, Log: g.log,
+		Token: g.o.Token, AllowedOrigins: g.o.AllowedOrigins, MCP: g.learning(http.HandlerFunc(g.mcp)), Control: g.learning(control.Handler(g)),
+		Callback: g.signins.Handler(), Health: g.health, Log: g.log,
 	})
+	return nil
 }
 
 // mcp serves MCP once the gateway is ready.
 func (g *gateway) mcp(w http.ResponseWriter, r *http.Request) {
-	if !g.ready.Load() {
-		httpd.Unready(w, r)
-		return
+	e := g.engine.Load()
+	switch {
+	case e != nil && e.serves.Load():
+		e.down.ServeHTTP(w, r)
+	case e != nil:
+		httpd.Unready(w, r, "the gateway is starting; try again in a second")
+	default:
+		httpd.Unready(w, r, "the gateway is "+g.state()+"; its control side tells more, and starts it again")
 	}
-	g.down.ServeHTTP(w, r)
 }
 
 // local is what the unix socket serves, without a token: its file mode protects it.
@@ -86,12 +95,35 @@ func (g *gateway) member(server config.Server) relay.Member {
 func (g *gateway) remote(server config.Server) relay.Member {
 	remote := upstream.NewRemote(upstream.RemoteOptions{
 		Server: server.Name, URL: server.Launch.URL, Headers: server.Launch.Headers, SSE: server.Launch.Transport == "sse",
-		Env: g.o.Env, Limit: g.o.MaxMessage, Log: g.log, Scrub: g.o.Secrets.Scrub,
+		Env: g.o.Env, Limit: g.o.MaxMessage, Log: g.log, Scrub: g.o.Secrets.Scrub, Credentials: g.signedIn(server),
 	})
+	return reached(server.Name, server.Options, remote)
+}
+
+// attachment says how the relay connects to a shared gateway. The bearer goes to nobody else than the one
+// that it was given for.
+func (g *gateway) attachment(address string) relay.Member {
+	headers := map[string]secret.Value{}
+	if g.o.AttachToken != "" && (g.o.Attach == "" || sameOrigin(g.o.Attach, address)) {
+		headers["Authorization"] = "Bearer " + g.o.AttachToken
+	}
+	return reached(attachedName, catalog.Options{}, upstream.NewRemote(upstream.RemoteOptions{
+		Server: attachedName, URL: address, Headers: headers, Env: g.o.Env, Limit: g.o.MaxMessage, Log: g.log, Scrub: g.o.Secrets.Scrub,
+	}))
+}
+
+func sameOrigin(a, b string) bool {
+	x, errX := url.Parse(a)
+	y, errY := url.Parse(b)
+	return errX == nil && errY == nil && x.Scheme == y.Scheme && strings.EqualFold(x.Host, y.Host)
+}
+
+// reached is the member for a server that is reached by its URL.
+func reached(name string, o catalog.Options, remote *upstream.Remote) relay.Member {
 	return relay.Member{
-		Name: server.Name, Options: server.Options, Remote: true,
+		Name: name, Options: o, Remote: true,
 		Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
-			d := &upstream.RemoteDialer{Remote: remote, Protocol: server.Options.Protocol, Handler: h, Identity: id}
+			d := &upstream.RemoteDialer{Remote: remote, Protocol: o.Protocol, Handler: h, Identity: id}
 			if d.Protocol == "both" {
 				d.Protocol = map[bool]string{false: "legacy", true: "modern"}[modern]
 			}
@@ -148,52 +180,69 @@ func (d *dialer) Dial(ctx context.Context, ready upstream.ReadyFunc) (upstream.C
 
 // health counts for /health.
 func (g *gateway) health() httpd.Health {
-	servers, tools := g.relay.Status()
-	out := httpd.Health{Status: httpd.OK, Servers: len(servers), Tools: tools}
-	if !g.ready.Load() {
-		out.Status = httpd.Starting
+	out := httpd.Health{Status: httpd.Starting}
+	e := g.engine.Load()
+	if e == nil {
+		out.Status = g.state()
 		return out
 	}
-	for _, s := range servers {
-		if s.State.State != upstream.StateReady {
+	servers, tools := e.relay.Status()
+	out.Servers, out.Tools = len(servers), tools
+	if e.serves.Load() {
+		out.Status = httpd.OK
+		if degraded(servers) {
 			out.Status = httpd.Degraded
 		}
 	}
 	return out
 }
 
+// degraded tells whether a server does not serve.
+func degraded(servers []relay.Status) bool {
+	return slices.ContainsFunc(servers, func(s relay.Status) bool { return s.State.State != upstream.StateReady })
+}
+
+// localURL is the endpoint for clients on this machine.
+func (g *gateway) localURL() string { return "http://" + reachable(g.address.String()) + "/mcp" }
+
 // Status implements control.Backend.
 func (g *gateway) Status() control.Status {
-	servers, tools := g.relay.Status()
 	out := control.Status{
-		State: control.StateStarting, URL: "http://" + reachable(g.address.String()) + "/mcp", PID: pid(),
-		UptimeSeconds: time.Since(g.started).Seconds(), Servers: make([]control.ServerStatus, len(servers)), Tools: tools,
+		State: g.state(), URL: g.localURL(), PID: pid(),
+		UptimeSeconds: time.Since(g.started).Seconds(), Servers: []control.ServerStatus{},
 	}
-	switch {
-	case g.stopping.Load():
-		out.State = control.StateStopping
-	case g.ready.Load():
-		out.State = control.StateReady
-	}
-	for i, s := range servers {
-		row := control.ServerStatus{
-			Name: s.Name, State: s.State.State, PID: s.State.PID, Restarts: s.State.Restarts, Tools: s.Tools,
-			SkippedLines: s.State.Skipped, Since: s.State.Since,
-		}
-		if s.State.LastErr != nil {
-			row.LastError = g.o.Secrets.Scrub(s.State.LastErr.Error())
-		}
-		if out.State == control.StateReady && s.State.State != upstream.StateReady {
+	if e := g.engine.Load(); e != nil {
+		var servers []relay.Status
+		servers, out.Tools = e.relay.Status()
+		if out.State == control.StateReady && degraded(servers) {
 			out.State = control.StateDegraded
 		}
-		out.Servers[i] = row
+		for _, s := range servers {
+			out.Servers = append(out.Servers, g.row(s))
+		}
 	}
+	out.Servers = g.rows(out.Servers)
 	return out
+}
+
+func (g *gateway) row(s relay.Status) control.ServerStatus {
+	row := control.ServerStatus{
+		Name: s.Name, State: s.State.State, PID: s.State.PID, Restarts: s.State.Restarts, Tools: s.Tools,
+		SkippedLines: s.State.Skipped, Since: s.State.Since,
+	}
+	if s.State.LastErr != nil {
+		row.LastError = g.o.Secrets.Scrub(s.State.LastErr.Error())
+	}
+	return row
 }
 
 // Tools implements control.Backend.
 func (g *gateway) Tools() []control.Tool {
-	tools := g.relay.Tools()
+	e := g.engine.Load()
+	if e == nil {
+		return []control.Tool{}
+	}
+	tools := e.relay.Tools()
 	out := make([]control.Tool, len(tools))
 	for i, t := range tools {
 		out[i] = control.Tool{Name: t.Name, OriginalName: t.OriginalName, Server: t.Server, Description: t.Description}
@@ -203,6 +252,22 @@ func (g *gateway) Tools() []control.Tool {
 
 // Stop implements control.Backend.
 func (g *gateway) Stop(context.Context) {
-	g.log.Info("gateway told to stop", telemetry.KeyPeer, "control socket")
+	g.log.Info("gateway told to stop", telemetry.KeyPeer, "control side")
 	g.stop()
 }
+
+// Sandbox implements control.Backend.
+func (g *gateway) Sandbox() string { return g.o.SandboxID }
+
+// AddServer implements control.Backend.
+func (g *gateway) AddServer(ctx context.Context, q control.AddRequest) (control.ServerRef, error) {
+	return g.add(ctx, q, false)
+}
+
+// RemoveServer implements control.Backend.
+func (g *gateway) RemoveServer(ctx context.Context, name string) error {
+	return g.remove(ctx, name, false)
+}
+
+// RestartServer implements control.Backend.
+func (g *gateway) RestartServer(ctx context.Context, name string) error { return g.restart(ctx, name) }

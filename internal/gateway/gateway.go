@@ -15,18 +15,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/daemon"
-	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/fault"
 	"mcp-gateway/internal/httpd"
 	"mcp-gateway/internal/install"
 	"mcp-gateway/internal/process"
-	"mcp-gateway/internal/relay"
 	"mcp-gateway/internal/secret"
+	"mcp-gateway/internal/signin"
 	"mcp-gateway/internal/telemetry"
-	"mcp-gateway/internal/upstream"
 )
 
 // Options configure a gateway. Zero values of limits mean the defaults.
@@ -36,13 +35,23 @@ type Options struct {
 	Token          secret.Value
 	StartupTimeout time.Duration
 	Servers        []config.Server
-	Secrets        *secret.Scrubber // of the configuration and the token; nil for none
+	Catalog        *catalog.Catalog // from which servers can be added by name; nil for none
+	Secrets        *secret.Scrubber // of the configuration and the tokens; it learns those of servers that are added
 	Log            *telemetry.Log
 	Env            []string // the environment that servers get, beside their own
 	Expose         string   // "all", or "tools" to hide prompts and resources
 	AllowedOrigins []string // of browser pages
 	GitHubURL      string   // where repositories are cloned from; empty means GitHub
 	Version        string
+
+	Early       bool         // serve, and say so, before the servers are ready; a start that fails does not end the program
+	Static      bool         // the first start is static: agents see the servers that were asked for
+	Dynamic     bool         // agents may find and add servers, and remove what they added, unless a start is static
+	Attach      string       // URL of a shared gateway that is served instead of servers of its own
+	AttachToken secret.Value // for shared gateways; with Attach, for its origin alone
+	SandboxID   string       // of this sandbox; empty where it is not known
+	PublicURL   string       // under which clients reach this gateway; empty where it has to be learned
+	StateDir    string       // keeps the credentials of sign-ins; empty for memory alone
 
 	MaxBody     int // bytes of a client's message
 	MaxMessage  int // bytes of a server's message
@@ -73,25 +82,27 @@ const (
 	failLimit  = 2 * time.Second  // and this long after a start that failed: its caller waits for the reason
 )
 
-// gateway is one running gateway.
+// gateway is one running program: a door that stays, and behind it at most one gateway at a time, which the
+// fleet starts and stops.
 type gateway struct {
+	*fleet
 	o         Options
 	log       *slog.Logger
 	host      *process.Host
 	installer *install.Installer
-	relay     *relay.Relay
-	down      *downstream.Server
+	signins   *signin.Manager
 	httpd     *httpd.Server
 	address   net.Addr
-	ready     atomic.Bool
-	stopping  atomic.Bool
+	engine    atomic.Pointer[engine] // nil while there is none
+	base      context.Context        // outlives the signal to end, since the parts drain after it
 	started   time.Time
 	stop      context.CancelFunc
 }
 
 // Run takes the lock, listens, starts all servers side by side, calls ready once, and serves until
 // ctx ends; then it drains and cleans up. A failure before ready is a *StartError, a
-// *daemon.AlreadyRunning, or another error, and nothing is left behind.
+// *daemon.AlreadyRunning, or another error, and nothing is left behind. With Early it calls ready as soon
+// as it listens.
 func Run(ctx context.Context, o Options, ready func(control.Status) error) (err error) {
 	lock, err := daemon.Acquire(o.Paths, daemon.Info{Listen: o.Listen})
 	if err != nil {
@@ -114,7 +125,10 @@ func Run(ctx context.Context, o Options, ready func(control.Status) error) (err 
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
 
-	g := &gateway{o: o, log: o.Log.Logger(), host: host, address: tcp.Addr(), started: time.Now()}
+	if o.Secrets == nil {
+		o.Secrets = &secret.Scrubber{}
+	}
+	g := &gateway{o: o, log: o.Log.Logger(), host: host, address: tcp.Addr(), base: context.WithoutCancel(ctx), started: time.Now()}
 	ctx, g.stop = context.WithCancel(ctx)
 	defer g.stop()
 	return g.run(ctx, tcp, socket, ready)
@@ -122,146 +136,85 @@ func Run(ctx context.Context, o Options, ready func(control.Status) error) (err 
 
 // run builds the parts and joins their goroutines.
 func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(control.Status) error) error {
-	// The parts outlive ctx: they drain after it has ended.
-	base := context.WithoutCancel(ctx)
-	g.build(base)
-	local := &http.Server{Handler: g.local(), ReadHeaderTimeout: drainLimit}
-	serving, stopServing := context.WithCancel(base)
-	var group errgroup.Group
-	failed := make(chan struct{})
-	serve := func(f func() error) {
-		group.Go(func() error {
-			err := f()
-			if err != nil {
-				close(failed)
-			}
-			return err
-		})
+	if err := g.build(ctx); err != nil {
+		return err
 	}
-	serve(func() error { return g.httpd.Serve(base, tcp) })
+	first, err := g.begin()
+	if err != nil {
+		return err
+	}
+	local := &http.Server{Handler: g.local(), ReadHeaderTimeout: drainLimit}
+	var group errgroup.Group
+	broken := make(chan struct{})
+	group.Go(func() error {
+		err := g.httpd.Serve(g.base, tcp)
+		if err != nil {
+			close(broken)
+		}
+		return err
+	})
 	group.Go(func() error {
 		if err := local.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve the control socket: %w", err)
 		}
 		return nil
 	})
-	group.Go(func() error { g.down.Run(serving); return nil })
 
-	err := g.start(ctx, ready)
+	err = g.open(first, ready)
+	limit := failLimit
+	resting, wake := context.WithCancel(g.base)
 	if err == nil {
 		giveBack()
-		group.Go(func() error { rest(serving); return nil })
+		group.Go(func() error { rest(resting); return nil })
+		limit = stopLimit
 		select {
 		case <-ctx.Done():
-		case <-failed:
+		case <-broken:
 		}
-		g.log.Info("gateway stopping", telemetry.KeyCount, g.down.InFlight())
 	}
-	limit := stopLimit
-	if err != nil {
-		limit = failLimit
-	}
-	g.end(base, local, limit)
-	stopServing()
+	g.end(local, limit)
+	wake()
 	return errors.Join(err, group.Wait())
 }
 
-// start brings all servers up within the budget, then writes the token and reports.
-func (g *gateway) start(ctx context.Context, ready func(control.Status) error) error {
+// begin begins the first start, before the door opens, so that nobody finds a program without a gateway.
+func (g *gateway) begin() (*attempt, error) {
 	g.log.Info("gateway starting", telemetry.KeyListen, g.address.String(), telemetry.KeyServers, len(g.o.Servers), telemetry.KeyVersion, g.o.Version)
-	budget, cancel := context.WithTimeoutCause(ctx, g.o.StartupTimeout, fmt.Errorf("the start-up limit of %s has passed", g.o.StartupTimeout))
-	defer cancel()
-	faults := g.missing(budget)
-	if len(faults) == 0 {
-		faults = g.startServers(budget)
-	}
-	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("start the gateway: %w", err)
-	}
-	if len(faults) > 0 {
-		for _, f := range faults {
-			g.log.Error("server kept the gateway from starting", telemetry.KeyServer, f.Server, telemetry.KeyCause, string(f.Cause), telemetry.KeyError, f)
+	token := func() error { return daemon.WriteToken(g.o.Paths, g.o.Token) }
+	if g.o.Early {
+		if err := token(); err != nil {
+			g.signins.Close()
+			return nil, err
 		}
-		return &StartError{Faults: faults, Total: len(g.o.Servers)}
+		token = nil
 	}
-	if err := daemon.WriteToken(g.o.Paths, g.o.Token); err != nil {
-		return err
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.provision(plan{servers: g.o.Servers, static: g.o.Static, attach: g.o.Attach}, token), nil
+}
+
+// open reports: when all servers are ready, or at once where that is wanted.
+func (g *gateway) open(first *attempt, ready func(control.Status) error) error {
+	if !g.o.Early {
+		<-first.done
+		if first.err != nil {
+			return first.err
+		}
 	}
-	g.ready.Store(true)
-	status := g.Status()
-	g.log.Info("gateway ready", telemetry.KeyURL, status.URL, telemetry.KeyTools, status.Tools, telemetry.KeyDuration, time.Since(g.started))
-	if err := ready(status); err != nil {
+	if err := ready(g.Status()); err != nil {
 		return fmt.Errorf("report that the gateway is ready: %w", err)
 	}
 	return nil
 }
 
-// missing looks for runtimes that servers lack, before any of them is started.
-func (g *gateway) missing(ctx context.Context) []*fault.Fault {
-	servers := make([]install.Server, len(g.o.Servers))
-	for i, s := range g.o.Servers {
-		servers[i] = toInstall(s)
-	}
-	return g.installer.Check(ctx, servers)
-}
-
-// waitNote is how often a start that takes long says what it waits for.
-const waitNote = 10 * time.Second
-
-// startServers starts all servers and says meanwhile which ones are waited for.
-func (g *gateway) startServers(ctx context.Context) []*fault.Fault {
-	members := make([]relay.Member, len(g.o.Servers))
-	for i, server := range g.o.Servers {
-		members[i] = g.member(server)
-	}
-	started := make(chan []*fault.Fault, 1)
-	go func() { started <- g.relay.Start(ctx, members) }()
-	tick := time.NewTicker(waitNote)
-	defer tick.Stop()
-	for {
-		select {
-		case faults := <-started:
-			return faults
-		case <-tick.C:
-			servers, _ := g.relay.Status()
-			for _, s := range servers {
-				if s.State.State == upstream.StateStarting {
-					g.log.Info("still waiting for a server", telemetry.KeyServer, s.Name, telemetry.KeyDuration, time.Since(g.started).Round(time.Second))
-				}
-			}
-		}
-	}
-}
-
-// end drains calls in flight, then ends sessions and servers.
-func (g *gateway) end(base context.Context, local *http.Server, limit time.Duration) {
-	g.stopping.Store(true)
-	g.relay.EndListening()
-	drain, cancel := context.WithTimeout(base, drainLimit)
-	g.drain(drain)
-	cancel()
-	g.down.Close()
-	hurry, cancel := context.WithTimeout(base, limit)
+// end ends the gateway, then the door.
+func (g *gateway) end(local *http.Server, limit time.Duration) {
+	g.fleet.close(limit)
+	g.signins.Close()
+	short, cancel := context.WithTimeout(g.base, time.Second)
 	defer cancel()
-	g.relay.Close(hurry)
-	short, cancelShort := context.WithTimeout(base, time.Second)
-	defer cancelShort()
 	g.httpd.Shutdown(short)
 	if local.Shutdown(short) != nil {
 		local.Close()
-	}
-	g.log.Info("gateway stopped")
-}
-
-// drain waits until no call is in flight, as long as ctx lets it.
-func (g *gateway) drain(ctx context.Context) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for g.down.InFlight() > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }

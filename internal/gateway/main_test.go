@@ -177,8 +177,8 @@ func (g *testGateway) log() string {
 	return string(text)
 }
 
-// nothingIsLeft looks for processes and files of a gateway that has ended.
-func (g *testGateway) nothingIsLeft() {
+// noProcessIsLeft looks for processes of a gateway that has ended.
+func (g *testGateway) noProcessIsLeft() {
 	g.t.Helper()
 	text, _ := os.ReadFile(g.pids)
 	for _, field := range strings.Fields(string(text)) {
@@ -186,6 +186,12 @@ func (g *testGateway) nothingIsLeft() {
 			g.t.Errorf("process %d is left", pid)
 		}
 	}
+}
+
+// nothingIsLeft looks for processes and files of a gateway that has ended.
+func (g *testGateway) nothingIsLeft() {
+	g.t.Helper()
+	g.noProcessIsLeft()
 	p := g.o.Paths
 	for _, path := range []string{p.Token(), p.Pid(), p.Lock(), p.Socket()} {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {

@@ -22,7 +22,7 @@ import (
 	"mcp-gateway/internal/wire"
 )
 
-// The states of /health.
+// The states of /health; whatever is neither OK nor Degraded does not serve.
 const (
 	OK       = "ok"
 	Degraded = "degraded" // it serves, and at least one server does not
@@ -42,7 +42,7 @@ type Options struct {
 	AllowedOrigins []string     // of browser pages, as "https://app.example.com"; "*" allows all
 	MCP            http.Handler // /mcp
 	Control        http.Handler // /v1/; nil for none
-	Callback       http.Handler // /oauth/callback, which needs no token: its state is the proof; nil for none
+	Callback       http.Handler // /oauth/callback, which needs no token: its state is the proof, and /oauth/client.json; nil for none
 	Health         func() Health
 	Log            *slog.Logger
 }
@@ -96,7 +96,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		s.guard(w, r, s.o.MCP, refuse)
 	case s.o.Control != nil && strings.HasPrefix(path, "/v1/"):
 		s.guard(w, r, s.o.Control, refuseControl)
-	case s.o.Callback != nil && path == "/oauth/callback":
+	case s.o.Callback != nil && (path == "/oauth/callback" || path == "/oauth/client.json"):
 		s.o.Callback.ServeHTTP(w, r)
 	case path == "/health":
 		s.health(w, r)
@@ -184,7 +184,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	health := s.o.Health()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	if health.Status == Starting {
+	if health.Status != OK && health.Status != Degraded {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	// A client that has gone misses nothing.
@@ -224,8 +224,8 @@ func refuseWith(w http.ResponseWriter, r *http.Request, status int, body []byte)
 	w.Write(body)
 }
 
-// Unready answers every request with 503, while the gateway starts.
-func Unready(w http.ResponseWriter, r *http.Request) {
+// Unready answers a request with 503, while there is no gateway to answer it.
+func Unready(w http.ResponseWriter, r *http.Request, message string) {
 	w.Header().Set("Retry-After", "1")
-	refuse(w, r, http.StatusServiceUnavailable, "the gateway is starting; try again in a second")
+	refuse(w, r, http.StatusServiceUnavailable, message)
 }

@@ -332,6 +332,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("headers %v", r.Header)
 	}
 	d.expect(d.do("GET", "/oauth/callback?state=x", nil), 200, "callback") // the state is the proof
+	d.expect(d.do("GET", "/oauth/client.json", nil), 200, "callback")
 	for _, path := range []string{"/v1", "/v2/status", "/oauth/", "/oauth/callback/"} {
 		if r := d.do("GET", path, bearer); r.StatusCode != 404 {
 			t.Errorf("%s: %d", path, r.StatusCode)
@@ -343,7 +344,9 @@ func TestControl(t *testing.T) {
 }
 
 func TestUnready(t *testing.T) {
-	d := open(t, Options{MCP: http.HandlerFunc(Unready)})
+	d := open(t, Options{MCP: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Unready(w, r, "the gateway is starting; try again in a second")
+	})})
 	r := d.do("POST", "/mcp", bearer)
 	if r.Header.Get("Retry-After") != "1" {
 		t.Errorf("headers %v", r.Header)

@@ -3,10 +3,14 @@
 package secret
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 const mask = "***"
@@ -32,32 +36,49 @@ func (v Value) Reveal() string { return string(v) }
 // minLength is the shortest value that is scrubbed: shorter ones ("1", "true", "en") occur in ordinary text.
 const minLength = 6
 
-// Scrubber replaces known secret values in text by stars. The zero value scrubs nothing.
-type Scrubber struct{ replacer *strings.Replacer }
+// Scrubber replaces known secret values in text by stars. The zero value knows none. It may be used by
+// several goroutines at once.
+type Scrubber struct {
+	replacer atomic.Pointer[strings.Replacer]
+
+	mu    sync.Mutex
+	known map[string]bool
+}
 
 // NewScrubber makes a scrubber for the values; those under 6 bytes are left out, since they would
 // hit ordinary text.
 func NewScrubber(values []Value) *Scrubber {
-	var known []string
+	s := &Scrubber{}
+	s.Add(values...)
+	return s
+}
+
+// Add has further values replaced from now on, under the same rule.
+func (s *Scrubber) Add(values ...Value) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.known)
 	for _, v := range values {
 		if len(v) < minLength {
 			continue
 		}
-		known = append(known, string(v))
-		if escaped := inJSON(string(v)); escaped != string(v) {
-			known = append(known, escaped)
+		if s.known == nil {
+			s.known = map[string]bool{}
 		}
+		s.known[string(v)] = true
+		s.known[inJSON(string(v))] = true
 	}
-	if len(known) == 0 {
-		return &Scrubber{}
+	if len(s.known) == before {
+		return
 	}
+	known := slices.Collect(maps.Keys(s.known))
 	// The longest first, so that a value that contains another one is replaced whole.
-	sort.Slice(known, func(i, j int) bool { return len(known[i]) > len(known[j]) })
+	slices.SortFunc(known, func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
 	var pairs []string
 	for _, k := range known {
 		pairs = append(pairs, k, mask)
 	}
-	return &Scrubber{replacer: strings.NewReplacer(pairs...)}
+	s.replacer.Store(strings.NewReplacer(pairs...))
 }
 
 // inJSON is the text as it stands between the quotes of a JSON string.
@@ -73,8 +94,12 @@ func inJSON(text string) string {
 
 // Scrub returns text without the known values.
 func (s *Scrubber) Scrub(text string) string {
-	if s == nil || s.replacer == nil {
+	if s == nil {
 		return text
 	}
-	return s.replacer.Replace(text)
+	replacer := s.replacer.Load()
+	if replacer == nil {
+		return text
+	}
+	return replacer.Replace(text)
 }

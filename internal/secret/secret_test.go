@@ -44,3 +44,24 @@ func TestScrubber_B75(t *testing.T) {
 		t.Error("a scrubber without values changes text")
 	}
 }
+
+// A server that is added later brings secrets of its own.
+func TestScrubber_B75_TakesFurtherValues(t *testing.T) {
+	s := NewScrubber([]Value{"password"})
+	s.Add("password-longer", "brief", `with "quotes"`)
+	s.Add()
+	for in, want := range map[string]string{
+		"password-longer, password": "***, ***",
+		`{"k":"with \"quotes\""}`:   `{"k":"***"}`,
+		"brief":                     "brief",
+	} {
+		if got := s.Scrub(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+	var none Scrubber
+	none.Add("a-secret")
+	if got := none.Scrub("a-secret"); got != mask {
+		t.Errorf("got %s", got)
+	}
+}

@@ -37,6 +37,14 @@ func (p *publicURL) redirect() (redirect string, explicit bool) {
 	return "", false
 }
 
+// PublicURL is where clients from elsewhere reach the gateway; "" where that is not known.
+func (m *Manager) PublicURL() string {
+	if base := m.public.learned.Load(); base != nil && m.public.settled.Load() {
+		return *base
+	}
+	return ""
+}
+
 // Learn takes the public URL from an authorised request, where none was given: from the first one, or from
 // the first that came by another name than this machine's own.
 func (m *Manager) Learn(r *http.Request) {

@@ -361,6 +361,9 @@ func (s *Server) State() State {
 	defer s.mu.Unlock()
 	st := State{Restarts: s.restarts, LastErr: s.last, Since: s.since}
 	live := s.Live()
+	if r := s.live.Load(); r != nil && live == nil { // it has just ended, which nobody has noted yet
+		st.LastErr = r.conn.Err()
+	}
 	switch {
 	case live != nil:
 		st.State, st.Since = StateReady, s.live.Load().since
