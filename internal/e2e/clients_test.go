@@ -105,17 +105,7 @@ func script(interpreter, file string, extra ...string) func(*testing.T, string, 
 // need skips the test, or fails it in CI, unless a program or folder is there.
 func need(t *testing.T, what string) {
 	t.Helper()
-	_, err := exec.LookPath(what)
-	if err != nil {
-		_, err = os.Stat(what)
-	}
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%s is missing: make deps installs it", what)
-	default:
-		t.Skipf("%s is missing: make deps installs it", what)
-	}
+	mcptest.Need(t, what)
 }
 
 // passed fails the test unless every capability works or is among those that the client has no API

@@ -31,7 +31,7 @@ type attempt struct {
 	status                    control.AuthorizationStatus
 	failure                   *control.Error
 	taken                     bool          // its answer has come
-	over                      chan struct{} // closed when it is no longer pending
+	over                      chan struct{} // closed when it is no longer pending, and its outcome is kept
 }
 
 // Authorize begins a sign-in or returns the one that there is (authorizeMcpServer).
@@ -237,6 +237,7 @@ func (s *Server) settle() {
 		ended = true
 		a.fail(&control.Error{Code: control.DeadlineExceeded, Message: "nobody has signed in within " + attemptLife.String()})
 		s.doubtClient(a.grant)
+		close(a.over)
 	}
 	c := s.cred
 	m.mu.Unlock()
@@ -257,10 +258,7 @@ func (a *attempt) fail(failure *control.Error) {
 
 // end makes an attempt one that is over. It is called with the lock held.
 func (a *attempt) end(status control.AuthorizationStatus) {
-	if a.status == control.AuthorizationPending {
-		close(a.over)
-		delete(a.s.m.pending, a.state)
-	}
+	delete(a.s.m.pending, a.state)
 	a.status, a.updated = status, a.s.m.now()
 	a.version++
 	a.url, a.verifier, a.expires = "", "", time.Time{}

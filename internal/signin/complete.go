@@ -73,6 +73,7 @@ func (m *Manager) take(s *Server, q control.CodeRequest) (*attempt, error) {
 // finish decides what an answer means, and gets the tokens.
 func (a *attempt) finish(q control.CodeRequest) {
 	m, s := a.s.m, a.s
+	defer close(a.over)
 	var c *credential
 	failure := a.refusal(q)
 	if failure == nil {

@@ -28,7 +28,7 @@ func explain(err error, secrets ...string) string {
 	case errors.As(err, &request):
 		return hide(request.Err.Error(), secrets)
 	}
-	text, _, _ := strings.Cut(err.Error(), " ({") // before an answer's body
+	text, _, _ := strings.Cut(err.Error(), " (") // before the body of an answer, which may hold a secret
 	return hide(text, secrets)
 }
 
@@ -60,7 +60,7 @@ func errorCode(err error) string {
 
 const maxText = 300 // characters of somebody else's text
 
-var addresses = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+`)
+var addresses = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>()]+`)
 
 // clean bounds somebody else's text, on one line and without what is secret in URLs.
 func clean(text string) string {

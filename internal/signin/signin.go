@@ -198,11 +198,11 @@ func (m *Manager) forget(s *Server) {
 	if s == nil {
 		return
 	}
-	s.cred = nil
-	if s.newest != nil {
-		delete(m.pending, s.newest.state)
+	if a := s.newest; a != nil && m.pending[a.state] == a {
+		delete(m.pending, a.state)
+		close(a.over)
 	}
-	s.newest = nil
+	s.cred, s.newest = nil, nil
 }
 
 // server finds a server by its name.

@@ -106,7 +106,7 @@ func (s *Server) Challenged(ctx context.Context, status int, challenges []string
 // stepUp is what comes of a request that a server forbids: where it asks for more scopes, a sign-in with
 // them. What there is goes on serving other requests. It is called with the lock held.
 func (s *Server) stepUp(c challenge, cred *credential) error {
-	if c.err != "insufficient_scope" || cred == nil {
+	if cred == nil || c.err != "insufficient_scope" && c.err != "" { // the Go SDK's servers name the scopes alone
 		return nil
 	}
 	more := union(cred.scopes, c.scopes)
