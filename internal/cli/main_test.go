@@ -48,9 +48,11 @@ func TestScripts(t *testing.T) {
 			e.Setenv("MCP_GATEWAY_LISTEN", "127.0.0.1:0")
 			e.Setenv("HOME", e.WorkDir)
 			e.Defer(func() {
-				stop := exec.Command("mcp-gateway", "stop")
-				stop.Env = e.Vars
-				stop.Run() // most scripts have ended theirs
+				for _, root := range []string{root, filepath.Join(e.WorkDir, "shared")} {
+					stop := exec.Command("mcp-gateway", "stop", "--root", root)
+					stop.Env = e.Vars
+					stop.Run() // most scripts have ended theirs
+				}
 			})
 			return nil
 		},
