@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 
 	"mcp-gateway/internal/catalog"
@@ -15,8 +16,8 @@ func madeUpConfig(e *catalog.Entry, dir string, all bool) []byte {
 	for name, p := range e.Properties {
 		if (p.Required || all) && len(p.Default) == 0 {
 			properties[name] = madeUp(name, p, dir)
-			if prefix := prefixes[e.Name+"."+name]; prefix != "" {
-				properties[name] = prefix + key
+			if value := forms[e.Name+"."+name]; value != "" {
+				properties[name] = value
 			}
 		}
 	}
@@ -26,8 +27,15 @@ func madeUpConfig(e *catalog.Entry, dir string, all bool) []byte {
 
 const key = "0123456789abcdef0123456789abcdef"
 
-// prefixes are of keys whose form a server checks before it lists its tools.
-var prefixes = map[string]string{"stripe.secretKey": "sk_test_"}
+// fileName is of a file among the made-up data, with an empty JSON or YAML object in it.
+const fileName = "file.json"
+
+// forms are values of whose form a server wants more, before it lists its tools, than their names and
+// descriptions tell.
+var forms = map[string]string{
+	"dynatrace.url":    "https://abc12345.apps.dynatrace.com",
+	"stripe.secretKey": "sk_test_" + key,
+}
 
 func madeUp(name string, p catalog.Property, dir string) any {
 	switch p.Type {
@@ -56,6 +64,8 @@ func madeUpText(name string, p catalog.Property, dir string) string {
 		return false
 	}
 	switch {
+	case has(name, "path", "config", "file") && has(lower, " file") && !has(lower, "director", "folder"):
+		return filepath.Join(dir, fileName)
 	case has(name, "url", "uri", "endpoint") || has(lower, "base url", "url of"):
 		return "https://example.com"
 	case has(name, "path", "dir", "folder", "file", "paths") && !has(name, "profile"):

@@ -136,9 +136,9 @@ func TestMadeUpConfig(t *testing.T) {
 		"apiKey": {Type: "string", Required: true}, "baseUrl": {Type: "string", Required: true}, "paths": {Type: "array", Required: true},
 		"mode": {Type: "string", Required: true, Enum: []string{"read", "write"}}, "port": {Type: "integer", Required: true},
 		"on": {Type: "boolean", Required: true}, "optional": {Type: "string"}, "given": {Type: "string", Required: true, Default: json.RawMessage(`"x"`)},
-		"awsProfile": {Type: "string", Required: true},
+		"awsProfile": {Type: "string", Required: true}, "configPath": {Type: "string", Required: true, Description: "Path of the configuration file."},
 	}}
-	want := `{"a":{"apiKey":"0123456789abcdef0123456789abcdef","awsProfile":"0123456789abcdef0123456789abcdef","baseUrl":"https://example.com","mode":"read","on":true,"paths":["/data"],"port":1}}`
+	want := `{"a":{"apiKey":"0123456789abcdef0123456789abcdef","awsProfile":"0123456789abcdef0123456789abcdef","baseUrl":"https://example.com","configPath":"/data/file.json","mode":"read","on":true,"paths":["/data"],"port":1}}`
 	if got := string(madeUpConfig(e, "/data", false)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

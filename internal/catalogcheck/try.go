@@ -96,6 +96,9 @@ func (a *attempt) prepare() error {
 	if err := os.WriteFile(filepath.Join(etc, "catalog.json"), text, 0o644); err != nil {
 		return err
 	}
+	if err := os.WriteFile(filepath.Join(a.data(), fileName), []byte("{}\n"), 0o644); err != nil {
+		return err
+	}
 	real := get(a.check.env, "HOME")
 	cache := func(name string) string { return filepath.Join(a.work, "cache", name) }
 	a.env = append(append([]string{}, a.check.env...),
