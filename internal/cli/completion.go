@@ -27,6 +27,14 @@ func (a *app) completeServers(cmd *cobra.Command, _ []string, _ string) ([]strin
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeOneServer offers them for a command that takes one.
+func (a *app) completeOneServer(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeServers(cmd, args, toComplete)
+}
+
 // completeTools offers the tools of the gateway that the flags name.
 func (a *app) completeTools(remote *remoteFlags) completer {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

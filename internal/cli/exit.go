@@ -60,6 +60,7 @@ func judge(err error) verdict {
 		port      *daemon.PortInUse
 		died      *daemon.Died
 		interrupt *interruptedError
+		told      *control.Error
 	)
 	switch {
 	case errors.As(err, &stated):
@@ -86,11 +87,31 @@ func judge(err error) verdict {
 		return verdict{exit: exitNotRunning, code: "timed_out"}
 	case errors.As(err, &interrupt):
 		return verdict{exit: exitFailed, code: "interrupted"}
+	case errors.As(err, &told):
+		return toldVerdict(told)
 	case errors.Is(err, fs.ErrPermission):
 		return verdict{exit: exitUnauthorized, code: "permission_denied",
 			hint: "run this as root, or as the user who started the gateway; or put all files elsewhere with --root DIR"}
 	}
 	return verdict{exit: exitFailed, code: "failed"}
+}
+
+// toldVerdict is that of an error that the gateway answered with.
+func toldVerdict(e *control.Error) verdict {
+	exit := exitFailed
+	switch e.Code {
+	case control.InvalidArgument:
+		exit = exitUsage
+	case control.Unauthenticated, control.PermissionDenied:
+		exit = exitUnauthorized
+	case control.DeadlineExceeded, control.Unavailable:
+		exit = exitNotRunning
+	}
+	v := verdict{exit: exit, code: snakeCase(string(e.Code))}
+	if len(e.Details) > 0 {
+		v.details = map[string]any{"details": e.Details}
+	}
+	return v
 }
 
 func runningDetails(r *daemon.AlreadyRunning) map[string]any {

@@ -7,7 +7,8 @@ import (
 
 // The help is part of the interface: a change of it is seen.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "serve", "status", "stop", "logs", "tools", "tools ls", "tools call", "tools inspect",
+	for _, command := range []string{"", "serve", "status", "stop", "logs", "servers", "servers ls", "servers inspect", "servers add", "servers rm", "servers restart", "servers signin",
+		"tools", "tools ls", "tools call", "tools inspect",
 		"catalog", "catalog ls", "catalog search", "catalog show", "catalog validate", "pull", "config check", "doctor", "version", "exit-codes", "demo-server"} {
 		args := append([]string{"help"}, strings.Fields(command)...)
 		code, stdout, stderr := run(t, nil, args...)

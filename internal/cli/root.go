@@ -83,7 +83,7 @@ func newRootCommand(a *app) *cobra.Command {
 	o.bind(root)
 
 	root.AddCommand(newServeCommand(a), newDaemonCommand(a), newStatusCommand(a), newStopCommand(a),
-		newLogsCommand(a), newToolsCommand(a), newCatalogCommand(a), newPullCommand(a), newConfigCommand(a),
+		newLogsCommand(a), newServersCommand(a), newToolsCommand(a), newCatalogCommand(a), newPullCommand(a), newConfigCommand(a),
 		newDoctorCommand(a), newVersionCommand(a), newDemoServerCommand(a), newExitCodesTopic())
 	return finish(root)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-gateway/internal/control"
+	"mcp-gateway/internal/control/controltest"
 )
 
 // send makes one request of the API.
@@ -122,13 +123,13 @@ func TestOperations(t *testing.T) {
 		{"POST /v1/stop", "", "", 202, "{}"},
 		{"GET /v1/openapi.json", "", "", 200, `{"openapi":"3.1…`},
 	} {
-		e.check(t, newMemory())
+		e.check(t, controltest.New())
 	}
 }
 
 // A slash in a key is %2F, in a path and in the names of resources; a key may look like a path's "..".
 func TestKeysWithSlashes(t *testing.T) {
-	m := newMemory()
+	m := controltest.New()
 	for _, e := range []exchange{
 		{"POST " + gw + "/servers", "", `{"server":"github/o/r"}`, 200, `{"server":{"name":"github/o/r","type":"remote"}}`},
 		{"GET " + gw + "/servers/github%2Fo%2Fr", "", "", 200, `{"name":"github/o/r","type":"remote","state":"signInRequired","outcome":"applied",…`},
@@ -147,12 +148,12 @@ func TestKeysWithSlashes(t *testing.T) {
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	for _, path := range []string{"/v1/", "/v1/other", "/v1/status/", "/v1//status", "/v1/mcp%2Dservers/mail/authorization",
 		"/v1/sandboxes//mcp-gateway", "/v1/mcp-servers//authorization", "/v1/sandboxes", gw + "/", gw + "/servers/", "/v1/mcp-servers"} {
-		exchange{"GET " + path, "", "", 404, `{"code":"notFound","message":"there is no operation…`}.check(t, newMemory())
+		exchange{"GET " + path, "", "", 404, `{"code":"notFound","message":"there is no operation…`}.check(t, controltest.New())
 	}
 	for path, allow := range map[string]string{
 		gw: "GET, HEAD", gw + "/servers": "GET, HEAD, POST", gw + "/servers/x": "DELETE, GET, HEAD", gw + "/stop": "POST", "/v1/status": "GET, HEAD",
 	} {
-		w := send(t, newMemory(), "PATCH", path, "")
+		w := send(t, controltest.New(), "PATCH", path, "")
 		if w.Code != 405 || w.Header().Get("Allow") != allow || !strings.HasPrefix(w.Body.String(), `{"code":"unimplemented","message":`) {
 			t.Errorf("%s: %d %s, %v", path, w.Code, w.Body, w.Header())
 		}
@@ -163,8 +164,8 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 func TestStrictBodies(t *testing.T) {
 	long := strings.Repeat("n", 200)
 	const start, add, authorize, code = gw + "/start", gw + "/servers", signIn + "/authorize", signIn + "/code"
-	const list = "a list of strings that are not empty is needed"
-	m := newMemory()
+	const list = "has to be a list of strings that are not empty"
+	m := controltest.New()
 	before := send(t, m, "GET", gw, "").Body.String()
 	for _, c := range []struct{ path, body, field, description, reason string }{
 		{start, ``, "", "the body is not valid JSON at line 1, column 1: it is empty, expected an object", "MALFORMED"},
@@ -181,21 +182,21 @@ func TestStrictBodies(t *testing.T) {
 		{start, `{"servers":"time"}`, "servers", list, "INVALID_VALUE"},
 		{start, `{"servers":[""]}`, "servers", list, "INVALID_VALUE"},
 		{start, `{"servers":[1]}`, "servers", list, "INVALID_VALUE"},
-		{start, `{"static":"true"}`, "static", "true or false is needed", "INVALID_VALUE"},
-		{start, `{"gatewayUrl":""}`, "gatewayUrl", "an absolute http or https URL, or null, is needed", "INVALID_VALUE"},
-		{start, `{"gatewayUrl":"ftp://x/"}`, "gatewayUrl", "an absolute http or https URL, or null, is needed", "INVALID_VALUE"},
-		{start, `{"gatewayUrl":1}`, "gatewayUrl", "an absolute http or https URL, or null, is needed", "INVALID_VALUE"},
+		{start, `{"static":"true"}`, "static", "has to be true or false", "INVALID_VALUE"},
+		{start, `{"gatewayUrl":""}`, "gatewayUrl", "has to be an absolute http or https URL, or null", "INVALID_VALUE"},
+		{start, `{"gatewayUrl":"ftp://x/"}`, "gatewayUrl", "has to be an absolute http or https URL, or null", "INVALID_VALUE"},
+		{start, `{"gatewayUrl":1}`, "gatewayUrl", "has to be an absolute http or https URL, or null", "INVALID_VALUE"},
 		{start, `{"gatewayUrl":"http://x/mcp","servers":["time"]}`, "servers", "has to be empty beside gatewayUrl: a shared gateway has its own servers", "INVALID_VALUE"},
 		{add, `{}`, "server", "is missing", "REQUIRED"},
-		{add, `{"server":""}`, "server", "a string that is not empty is needed", "INVALID_VALUE"},
-		{add, `{"server":null}`, "server", "a string that is not empty is needed", "INVALID_VALUE"},
-		{add, `{"server":"x","registration":[]}`, "registration", "an object is needed", "INVALID_VALUE"},
-		{authorize, `{"forceReauth":null}`, "forceReauth", "true or false is needed", "INVALID_VALUE"},
-		{authorize, `{"remoteUrl":"mail.example"}`, "remoteUrl", "an absolute http or https URL, or null, is needed", "INVALID_VALUE"},
+		{add, `{"server":""}`, "server", "has to be a string that is not empty", "INVALID_VALUE"},
+		{add, `{"server":null}`, "server", "has to be a string that is not empty", "INVALID_VALUE"},
+		{add, `{"server":"x","registration":[]}`, "registration", "has to be an object", "INVALID_VALUE"},
+		{authorize, `{"forceReauth":null}`, "forceReauth", "has to be true or false", "INVALID_VALUE"},
+		{authorize, `{"remoteUrl":"mail.example"}`, "remoteUrl", "has to be an absolute http or https URL, or null", "INVALID_VALUE"},
 		{code, `{"code":"c"}`, "state", "is missing", "REQUIRED"},
 		{code, `{"state":"s"}`, "code", "or error is needed, one of them", "REQUIRED"},
 		{code, `{"state":"s","code":"c","error":"e"}`, "code", "or error is needed, one of them", "REQUIRED"},
-		{code, `{"state":"s","code":"c","iss":1}`, "iss", "a string is needed", "INVALID_VALUE"},
+		{code, `{"state":"s","code":"c","iss":1}`, "iss", "has to be a string", "INVALID_VALUE"},
 	} {
 		exchange{"POST " + c.path, "", c.body, 400, violation(c.field, c.description, c.reason)}.check(t, m)
 	}
@@ -212,8 +213,8 @@ func TestStrictBodies(t *testing.T) {
 }
 
 func TestAllProblemsAtOnce(t *testing.T) {
-	w := send(t, newMemory(), "POST", gw+"/start", `{"statik":true,"servers":1,"static":2}`)
-	want := `"message":"statik is no field of this request; servers a list of strings that are not empty is needed; static true or false is needed"`
+	w := send(t, controltest.New(), "POST", gw+"/start", `{"statik":true,"servers":1,"static":2}`)
+	want := `"message":"statik is no field of this request; servers has to be a list of strings that are not empty; static has to be true or false"`
 	if !strings.Contains(w.Body.String(), want) {
 		t.Errorf("got %s", w.Body)
 	}
@@ -221,7 +222,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 
 func TestTooLargeBody(t *testing.T) {
 	body := `{"server":"x","registration":{"x":{"runCmd":"` + strings.Repeat("x", 16<<20) + `"}}}`
-	exchange{"POST " + gw + "/servers", "", body, 429, `{"code":"resourceExhausted","message":"the request is over 16 MiB"}`}.check(t, newMemory())
+	exchange{"POST " + gw + "/servers", "", body, 429, `{"code":"resourceExhausted","message":"the request is over 16 MiB"}`}.check(t, controltest.New())
 }
 
 // refusing is a gateway that says one error to everything.
@@ -248,7 +249,7 @@ func TestStatusOfEachCode(t *testing.T) {
 
 // A stopped gateway is not found; what was asked of it is refused; stopping again is a success.
 func TestStoppedGateway(t *testing.T) {
-	m := newMemory()
+	m := controltest.New()
 	for _, e := range []exchange{
 		{"POST " + gw + "/stop", "", "", 200, "{}"},
 		{"GET " + gw, "", "", 404, `{"code":"notFound","message":"there is no gateway"}`},
@@ -270,7 +271,7 @@ func TestStoppedGateway(t *testing.T) {
 
 // A server whose add failed stays among those that were asked for, with its outcome.
 func TestFailedAddIsListed(t *testing.T) {
-	m := newMemory()
+	m := controltest.New()
 	for _, e := range []exchange{
 		{"POST " + gw + "/servers", "", `{"server":"broken"}`, 409, `{"code":"failedPrecondition","message":"server \"broken\": exit status 1"}`},
 		{"GET " + gw + "/servers/broken", "", "", 200, `{"name":"broken","type":"stdio","state":"failed","outcome":"failed","pid":0,"restarts":0,"tools":0,"lastError":"exit status 1",…`},
@@ -284,7 +285,7 @@ func TestFailedAddIsListed(t *testing.T) {
 // The sign-in from nothing to its end, with ETags all the way: "read the authorization for progress", "the
 // URL only while pending", "keep the identity, so a later attempt is not taken for an earlier one".
 func TestF4_SignIn(t *testing.T) {
-	m := newMemory()
+	m := controltest.New()
 	for _, e := range []exchange{
 		{"POST " + signIn + "/authorize", "", "{}", 202, pendingMail},
 		{"POST " + signIn + "/authorize", "", `{"forceReauth":true}`, 202, pendingMail}, // the same, while it is pending
@@ -327,30 +328,6 @@ func TestF4_SignIn(t *testing.T) {
 	}
 }
 
-// starting is a gateway that is still being started.
-func starting() *memory {
-	m := newMemory()
-	m.gateway.State, m.gateway.URL = control.GatewayProvisioning, ""
-	m.report.Complete, m.report.Servers[0].Outcome = false, control.OutcomePending
-	return m
-}
-
-// end settles it.
-func (m *memory) end(state control.GatewayState) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	g := *m.gateway
-	g.State = state
-	if state == control.GatewayFailed {
-		g.Failure = &control.Error{Code: control.FailedPrecondition, Message: `server "time" did not start`}
-		m.report.Servers[0].Outcome, m.report.Servers[0].Reason = control.OutcomeFailed, "exit status 1"
-	} else {
-		g.URL = "http://127.0.0.1:50005/mcp"
-	}
-	m.gateway = &g
-	m.tell()
-}
-
 // "Wait, bounded, for ready or failed", under a clock that costs nothing.
 func TestF1_WaitForTheGateway(t *testing.T) {
 	report := func(outcome, generation string) string {
@@ -359,8 +336,8 @@ func TestF1_WaitForTheGateway(t *testing.T) {
 	}
 	provisioning := `{"name":"sandboxes/sb-1/mcp-gateway","uid":"g1","state":"provisioning","servers":[{"name":"time","type":"stdio"}]`
 	t.Run("without waiting", func(t *testing.T) {
-		exchange{"GET " + gw, "", "", 200, provisioning + "}"}.check(t, starting())
-		exchange{"POST " + gw + "/start", "", "{}", 202, provisioning + `,"reused":true}`}.check(t, starting())
+		exchange{"GET " + gw, "", "", 200, provisioning + "}"}.check(t, controltest.Starting())
+		exchange{"POST " + gw + "/start", "", "{}", 202, provisioning + `,"reused":true}`}.check(t, controltest.Starting())
 	})
 	for _, c := range []struct {
 		name  string
@@ -377,9 +354,9 @@ func TestF1_WaitForTheGateway(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m, began := starting(), time.Now()
+				m, began := controltest.Starting(), time.Now()
 				if c.end != "" {
-					time.AfterFunc(c.after, func() { m.end(c.end) })
+					time.AfterFunc(c.after, func() { m.Settle(c.end) })
 				}
 				c.want.check(t, m)
 				if took := time.Since(began); took != c.after {
@@ -389,8 +366,8 @@ func TestF1_WaitForTheGateway(t *testing.T) {
 		})
 	}
 	t.Run("failed before", func(t *testing.T) {
-		m := starting()
-		m.end(control.GatewayFailed)
+		m := controltest.Starting()
+		m.Settle(control.GatewayFailed)
 		exchange{"GET " + gw + "?wait=1s", "", "", 409, `{"code":"failedPrecondition",…`}.check(t, m)
 		exchange{"GET " + gw, "", "", 200, `{"name":"sandboxes/sb-1/mcp-gateway","uid":"g1","state":"failed","servers":[{"name":"time","type":"stdio"}],"failure":{"code":"failedPrecondition","message":"server \"time\" did not start"}}`}.check(t, m)
 	})
@@ -400,7 +377,7 @@ func TestF1_WaitForTheGateway(t *testing.T) {
 			time.AfterFunc(time.Second, cancel)
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, gw+"?wait=600s", nil)
 			began := time.Now()
-			control.Handler(starting()).ServeHTTP(httptest.NewRecorder(), r)
+			control.Handler(controltest.Starting()).ServeHTTP(httptest.NewRecorder(), r)
 			if took := time.Since(began); took != time.Second {
 				t.Errorf("took %s", took)
 			}
@@ -425,7 +402,7 @@ func TestF4_WaitForASignIn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m, began := newMemory(), time.Now()
+				m, began := controltest.New(), time.Now()
 				send(t, m, "POST", signIn+"/authorize", "{}")
 				if c.change != "" {
 					time.AfterFunc(7*time.Second, func() { send(t, m, "POST", signIn+"/code", c.change) })
@@ -440,14 +417,14 @@ func TestF4_WaitForASignIn(t *testing.T) {
 }
 
 // untold is a gateway that tells of no change: an expiry, for one.
-type untold struct{ *memory }
+type untold struct{ *controltest.Memory }
 
 func (untold) Changed() <-chan struct{} { return nil }
 
 func TestWaitSeesWhatIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, began := starting(), time.Now()
-		time.AfterFunc(6500*time.Millisecond, func() { m.end(control.GatewayReady) })
+		m, began := controltest.Starting(), time.Now()
+		time.AfterFunc(6500*time.Millisecond, func() { m.Settle(control.GatewayReady) })
 		exchange{"GET " + gw + "?wait=30s", "", "", 200, readyGateway + "}"}.check(t, untold{m})
 		if took := time.Since(began); took != 7*time.Second {
 			t.Errorf("took %s", took)

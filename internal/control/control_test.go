@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mcp-gateway/internal/control"
+	"mcp-gateway/internal/control/controltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -156,6 +157,46 @@ func TestClient_NotRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("no socket but a file", check)
+}
+
+// The client's methods, each once, over a real socket.
+func TestClient_Operations(t *testing.T) {
+	socket := socketPath(t)
+	running(t, socket, controltest.New())
+	ctx, c := t.Context(), control.NewClient(socket)
+	check := func(what string, got, want any, err error) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", what, err, diff)
+		}
+	}
+	g, err := c.Gateway(ctx)
+	check("Gateway", g.Servers, []control.ServerRef{{Name: "time", Type: control.TypeStdio}}, err)
+	g, err = c.StartGateway(ctx, control.StartRequest{Servers: []string{"time"}})
+	check("StartGateway", g.Reused, true, err)
+	report, err := c.Report(ctx)
+	check("Report", report.Mode, control.ModeDynamic, err)
+	added, err := c.AddServer(ctx, control.AddRequest{Server: "own/1", Registration: json.RawMessage(`{"own/1":{}}`)})
+	check("AddServer", added, control.ServerRef{Name: "own/1", Type: control.TypeStdio}, err)
+	live, err := c.Server(ctx, "own/1")
+	check("Server", live.State, "ready", err)
+	live, err = c.RestartServer(ctx, "own/1")
+	check("RestartServer", live.Name, "own/1", err)
+	list, err := c.Servers(ctx)
+	check("Servers", len(list), 2, err)
+	check("RemoveServer", nil, nil, c.RemoveServer(ctx, "own/1"))
+	signIn, err := c.Authorize(ctx, "mail", control.AuthorizeRequest{ForceReauth: true})
+	check("Authorize", signIn.Status, control.AuthorizationPending, err)
+	signIn, err = c.Authorization(ctx, "mail", time.Nanosecond)
+	check("Authorization", signIn.UID, "a1", err)
+	signIn, err = c.SubmitCode(ctx, "mail", control.CodeRequest{Code: "c", State: "s1"})
+	check("SubmitCode", signIn.Status, control.AuthorizationAuthorized, err)
+	check("StopGateway", nil, nil, c.StopGateway(ctx))
+	_, err = c.Gateway(ctx)
+	var told *control.Error
+	if !errors.As(err, &told) || told.Code != control.NotFound || told.Status != 404 || err.Error() != "read the gateway: there is no gateway" {
+		t.Errorf("got %v", err)
+	}
 }
 
 // leaveDead makes the socket file of a gateway that was killed.

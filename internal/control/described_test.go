@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mcp-gateway/internal/control"
+	"mcp-gateway/internal/control/controltest"
 	"mcp-gateway/internal/httpd"
 	"mcp-gateway/internal/mcptest"
 )
@@ -17,7 +18,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	const token = "6f1f0c3e-5a52-4b0e-9b9f-0d0f6a3f7a11"
-	door := httpd.New(httpd.Options{Token: token, Control: control.Handler(newMemory()), Log: slog.New(slog.DiscardHandler)})
+	door := httpd.New(httpd.Options{Token: token, Control: control.Handler(controltest.New()), Log: slog.New(slog.DiscardHandler)})
 	served := make(chan error, 1)
 	go func() { served <- door.Serve(t.Context(), l) }()
 	defer func() {

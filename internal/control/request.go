@@ -21,7 +21,7 @@ const maxBody = 16 << 20
 type field struct {
 	name     string
 	required bool
-	// read takes the value, or says what is needed instead.
+	// read takes the value, or says what it has to be.
 	read func(value json.RawMessage) (needed string)
 }
 
@@ -73,7 +73,7 @@ func check(member document.Member, fields []field) (violation, bool) {
 			continue
 		}
 		if needed := field.read(member.Value); needed != "" {
-			return violation{field.name, needed + " is needed", invalid}, true
+			return violation{field.name, "has to be " + needed, invalid}, true
 		}
 		return violation{}, false
 	}
@@ -185,7 +185,7 @@ func address(into **string) func(json.RawMessage) string {
 		s, isString := document.String(value)
 		u, err := url.Parse(s)
 		if !isString || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return "an absolute http or https URL, or null,"
+			return "an absolute http or https URL, or null"
 		}
 		*into = &s
 		return ""
@@ -225,5 +225,5 @@ func (q request) wait() (wait time.Duration, given bool, err error) {
 		wait, err = time.ParseDuration(values[0])
 		return wait, true, err
 	}
-	return 0, false, badRequest([]violation{{"wait", fmt.Sprintf("%.40q: seconds such as 30s or 1.5s are needed, at most %.0fs", values[0], MaxWait.Seconds()), invalid}})
+	return 0, false, badRequest([]violation{{"wait", fmt.Sprintf("has to be seconds such as 30s or 1.5s, at most %.0fs, not %.40q", MaxWait.Seconds(), values[0]), invalid}})
 }

@@ -1,5 +1,6 @@
-// Package control is the operator's side of a running gateway: a small HTTP API on a unix socket, and
-// the client of it that the command line uses. The socket's file permissions are its only protection.
+// Package control is the operator's side of a running gateway: an HTTP API by which it is read, extended and
+// signed in, and the command line's client of it. Over TCP the bearer token protects it; over the unix
+// socket, the file mode. openapi.json describes it. The gateway itself is behind the interface Backend.
 package control
 
 import "time"

@@ -1,4 +1,6 @@
-package control_test
+// Package controltest is a gateway that starts nothing and keeps its state in memory: what the control
+// side's API is about, for tests of both its ends.
+package controltest
 
 import (
 	"context"
@@ -13,8 +15,9 @@ import (
 	"mcp-gateway/internal/control"
 )
 
-// memory is a gateway that starts nothing and keeps its state: what the API is about, without servers.
-type memory struct {
+// Memory is such a gateway. It knows the servers "time", "mail" and "github/o/r", of which the last two are
+// remote and want a sign-in, and "broken", which never starts.
+type Memory struct {
 	mu         sync.Mutex
 	gateway    *control.Gateway
 	report     control.ConfigurationReport
@@ -23,23 +26,46 @@ type memory struct {
 	attempts   int
 	changed    chan struct{}
 	generation int
-	stopped    int // times that the program was told to end
 }
 
-var _ control.Backend = (*memory)(nil)
+var _ control.Backend = (*Memory)(nil)
 
 const broken = "broken" // the server that never starts
 
-// newMemory makes a gateway that is ready, with "time" in it.
-func newMemory() *memory {
-	m := &memory{changed: make(chan struct{}), signIns: map[string]*control.Authorization{},
+// New makes a gateway that is ready, with "time" in it.
+func New() *Memory {
+	m := &Memory{changed: make(chan struct{}), signIns: map[string]*control.Authorization{},
 		known: map[string]control.ServerType{"time": control.TypeStdio, broken: control.TypeStdio, "mail": control.TypeRemote, "github/o/r": control.TypeRemote}}
 	m.begin(control.StartRequest{Servers: []string{"time"}})
 	return m
 }
 
+// Starting makes a gateway that is still being started.
+func Starting() *Memory {
+	m := New()
+	m.gateway.State, m.gateway.URL = control.GatewayProvisioning, ""
+	m.report.Complete, m.report.Servers[0].Outcome = false, control.OutcomePending
+	return m
+}
+
+// Settle ends the start: the gateway is ready, or has failed.
+func (m *Memory) Settle(state control.GatewayState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := *m.gateway
+	g.State = state
+	if state == control.GatewayFailed {
+		g.Failure = &control.Error{Code: control.FailedPrecondition, Message: `server "time" did not start`}
+		m.report.Servers[0].Outcome, m.report.Servers[0].Reason = control.OutcomeFailed, "exit status 1"
+	} else {
+		g.URL = "http://127.0.0.1:50005/mcp"
+	}
+	m.gateway = &g
+	m.tell()
+}
+
 // begin makes the gateway anew. It is called before there is anybody else, or under mu.
-func (m *memory) begin(q control.StartRequest) {
+func (m *Memory) begin(q control.StartRequest) {
 	m.gateway = &control.Gateway{Name: "sandboxes/sb-1/mcp-gateway", UID: "g1", State: control.GatewayReady, URL: "http://127.0.0.1:50005/mcp"}
 	m.report = control.ConfigurationReport{Mode: control.ModeDynamic, Complete: true}
 	if q.Static {
@@ -54,14 +80,14 @@ func (m *memory) begin(q control.StartRequest) {
 	m.tell()
 }
 
-func (m *memory) tell() {
+func (m *Memory) tell() {
 	m.generation++
 	m.report.Generation = fmt.Sprint("g-", m.generation)
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-func (m *memory) add(name string, outcome control.Outcome, reason string) control.ServerRef {
+func (m *Memory) add(name string, outcome control.Outcome, reason string) control.ServerRef {
 	ref := control.ServerRef{Name: name, Type: m.known[name]}
 	m.gateway.Servers = append(m.gateway.Servers, ref)
 	m.report.Servers = append(m.report.Servers, control.ConfiguredServer{Server: ref, Outcome: outcome, Reason: reason})
@@ -69,7 +95,7 @@ func (m *memory) add(name string, outcome control.Outcome, reason string) contro
 	return ref
 }
 
-func (m *memory) find(name string) (control.ServerRef, bool) {
+func (m *Memory) find(name string) (control.ServerRef, bool) {
 	if m.gateway != nil {
 		for _, server := range m.gateway.Servers {
 			if server.Name == name {
@@ -84,9 +110,11 @@ func refuse(code control.Code, format string, args ...any) error {
 	return &control.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-func (m *memory) Sandbox() string { return "sb-1" }
+// Sandbox implements control.Backend.
+func (m *Memory) Sandbox() string { return "sb-1" }
 
-func (m *memory) Status() control.Status {
+// Status implements control.Backend.
+func (m *Memory) Status() control.Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := control.Status{State: control.StateReady, PID: 7, URL: "http://127.0.0.1:50005/mcp", Tools: 2}
@@ -101,23 +129,23 @@ func (m *memory) Status() control.Status {
 	return s
 }
 
-func (m *memory) Tools() []control.Tool {
+// Tools implements control.Backend.
+func (m *Memory) Tools() []control.Tool {
 	return []control.Tool{{Name: "now", OriginalName: "now", Server: "time"}}
 }
 
-func (m *memory) Stop(context.Context) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stopped++
-}
+// Stop implements control.Backend: there is no program to end.
+func (m *Memory) Stop(context.Context) {}
 
-func (m *memory) Changed() <-chan struct{} {
+// Changed implements control.Backend.
+func (m *Memory) Changed() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changed
 }
 
-func (m *memory) Gateway() (control.Gateway, error) {
+// Gateway implements control.Backend.
+func (m *Memory) Gateway() (control.Gateway, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gateway == nil {
@@ -126,17 +154,20 @@ func (m *memory) Gateway() (control.Gateway, error) {
 	return *m.gateway, nil
 }
 
-func (m *memory) Report() control.ConfigurationReport {
+// Report implements control.Backend.
+func (m *Memory) Report() control.ConfigurationReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.report
 }
 
-func (m *memory) Definition(name string) (control.Definition, error) {
+// Definition implements control.Backend.
+func (m *Memory) Definition(name string) (control.Definition, error) {
 	return control.Definition{Kind: "command", Runs: "server " + name, Envs: []string{"KEY"}, Headers: []string{}}, nil
 }
 
-func (m *memory) StartGateway(_ context.Context, q control.StartRequest) (control.Gateway, error) {
+// StartGateway implements control.Backend.
+func (m *Memory) StartGateway(_ context.Context, q control.StartRequest) (control.Gateway, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gateway != nil {
@@ -158,7 +189,8 @@ func (m *memory) StartGateway(_ context.Context, q control.StartRequest) (contro
 	return *m.gateway, nil
 }
 
-func (m *memory) StopGateway(context.Context) error {
+// StopGateway implements control.Backend.
+func (m *Memory) StopGateway(context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.gateway = nil
@@ -167,7 +199,8 @@ func (m *memory) StopGateway(context.Context) error {
 	return nil
 }
 
-func (m *memory) AddServer(_ context.Context, q control.AddRequest) (control.ServerRef, error) {
+// AddServer implements control.Backend.
+func (m *Memory) AddServer(_ context.Context, q control.AddRequest) (control.ServerRef, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gateway == nil || m.report.Mode == control.ModeAttached {
@@ -194,7 +227,8 @@ func (m *memory) AddServer(_ context.Context, q control.AddRequest) (control.Ser
 	return m.add(q.Server, control.OutcomeApplied, ""), nil
 }
 
-func (m *memory) RemoveServer(_ context.Context, name string) error {
+// RemoveServer implements control.Backend.
+func (m *Memory) RemoveServer(_ context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, there := m.find(name); !there {
@@ -206,7 +240,8 @@ func (m *memory) RemoveServer(_ context.Context, name string) error {
 	return nil
 }
 
-func (m *memory) RestartServer(_ context.Context, name string) error {
+// RestartServer implements control.Backend.
+func (m *Memory) RestartServer(_ context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, there := m.find(name); !there {
@@ -220,7 +255,8 @@ func (m *memory) RestartServer(_ context.Context, name string) error {
 
 var began = time.Date(2026, 1, 2, 4, 4, 5, 123456789, time.FixedZone("", 3600))
 
-func (m *memory) Authorize(_ context.Context, server, ifMatch string, q control.AuthorizeRequest) (control.Authorization, error) {
+// Authorize implements control.Backend.
+func (m *Memory) Authorize(_ context.Context, server, ifMatch string, q control.AuthorizeRequest) (control.Authorization, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := m.signIns[server]
@@ -245,7 +281,8 @@ func (m *memory) Authorize(_ context.Context, server, ifMatch string, q control.
 	return *a, nil
 }
 
-func (m *memory) Authorization(server string) (control.Authorization, error) {
+// Authorization implements control.Backend.
+func (m *Memory) Authorization(server string) (control.Authorization, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a := m.signIns[server]; a != nil {
@@ -255,7 +292,8 @@ func (m *memory) Authorization(server string) (control.Authorization, error) {
 		strings.Join(slices.Sorted(maps.Keys(m.known)), ", "))
 }
 
-func (m *memory) SubmitCode(_ context.Context, server string, q control.CodeRequest) (control.Authorization, error) {
+// SubmitCode implements control.Backend.
+func (m *Memory) SubmitCode(_ context.Context, server string, q control.CodeRequest) (control.Authorization, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := m.signIns[server]
