@@ -32,13 +32,14 @@ func (r *Relay) SetBuiltIns(tools []BuiltIn) {
 type handler func(ctx context.Context, x *downstream.Exchange)
 
 // ownListing lists the gateway's own tools. The caller holds mu.
-func (r *Relay) ownListing() *listing {
+func (r *Relay) ownListing(now *roster) *listing {
 	l := &listing{own: map[string]handler{}}
 	for _, b := range r.builtIns {
 		name, _ := wire.GetString(b.Tool, "name")
 		l.tools = append(l.tools, b.Tool)
 		l.own[name] = func(ctx context.Context, x *downstream.Exchange) { r.callBuiltIn(ctx, x, b) }
 	}
+	now.listAuthorizing(l)
 	return l
 }
 

@@ -237,7 +237,12 @@ func (k *call) Done(m wire.Msg, err error) {
 		k.round(m)
 		return
 	}
-	if upstream.Retryable(err) && k.resend() {
+	switch {
+	case err == nil:
+		if server := k.link.m; server.unsigned.Load() {
+			server.unsigned.Store(false)
+		}
+	case upstream.Retryable(err) && k.resend(), k.invite(err):
 		return
 	}
 	k.mu.Lock()
@@ -283,10 +288,13 @@ func (k *call) answer(m wire.Msg, err error) {
 // finish gives the answer to the client. The caller holds mu.
 func (k *call) finish(m wire.Msg, err error) {
 	var refused refusal
+	var invitation *invited
 	m = k.taskResult(m)
 	switch {
 	case errors.As(err, &refused):
 		k.x.FailRaw(refused)
+	case errors.As(err, &invitation):
+		invitation.answer(k.x)
 	case err != nil:
 		k.x.Fail(serverError(k.link.m.Name, err))
 	case k.link.modern.Load() == k.x.Modern() && !k.link.renames(k.x, m.Result):
@@ -320,8 +328,11 @@ func serverError(server string, err error) *wire.Error {
 	if !strings.Contains(text, "server ") {
 		text = fmt.Sprintf("server %q: %s", server, text)
 	}
-	return &wire.Error{Code: wire.CodeInternal, Message: text, Data: fmt.Appendf(nil, `{"server":%s}`, wire.Quote(server))}
+	return &wire.Error{Code: wire.CodeInternal, Message: text, Data: serverData(server)}
 }
+
+// serverData is the data of an error that is about a server.
+func serverData(server string) []byte { return fmt.Appendf(nil, `{"server":%s}`, wire.Quote(server)) }
 
 // linkFor is the connection line that serves an exchange: the session's own one, where the entry asks
 // for that, or a remote server knows its clients, so that what it asks reaches the right one.

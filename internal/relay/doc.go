@@ -12,6 +12,10 @@
 // is, where nothing in the message says so, is decided in owners.go. A client of 2026-07-28 is asked by
 // holding its call (held.go), an older client of a server of 2026-07-28 in rounds (rounds.go).
 //
+// The servers may change at any time (roster.go): roster and table are replaced whole, and a table leads to
+// the members themselves, so that a call which has found its way before its server is removed still ends
+// well. A server that wants a sign-in is in signin.go, the gateway's own tools in builtin.go.
+//
 // A link is one line to a server, whatever connection is behind it at the moment: shared by all clients,
 // by those of one era, or a session's own (relay.go, session.go). What it must do at each new connection
 // is in lists.go and in attend (watch.go).

@@ -102,6 +102,9 @@ func (r *Relay) resume(ctx context.Context, x *downstream.Exchange) bool {
 	if !ok {
 		return false
 	}
+	if state == signInState {
+		return r.invitationAnswered(ctx, x)
+	}
 	found, there := r.held.Load(state)
 	if !there {
 		return false

@@ -62,9 +62,12 @@ func (l *link) readLists(ctx context.Context, c upstream.Conn) error {
 	l.publish(out)
 	l.attend(c)
 	l.r.rebuild()
-	if last != nil {
-		l.announce(featuresOf(hello.Capabilities)...)
+	l.m.unsigned.Store(false)
+	changed := featuresOf(hello.Capabilities)
+	if last == nil && !slices.Contains(changed, features[0].changed) { // a tool may have stood for it
+		changed = append(changed, features[0].changed)
 	}
+	l.announce(changed...)
 	return nil
 }
 

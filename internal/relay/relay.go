@@ -94,7 +94,7 @@ func (r *Relay) rebuild() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.roster.Load()
-	own := r.ownListing()
+	own := r.ownListing(now)
 	split := false
 	for e := range r.tables {
 		var listings []*listing
@@ -217,7 +217,12 @@ func (r *Relay) Status() (servers []Status, tools int) {
 	}
 	now := r.roster.Load()
 	for _, name := range now.names {
-		servers = append(servers, Status{Name: name, State: now.members[name].links[legacy].server.State(), Tools: count[name]})
+		m := now.members[name]
+		row := Status{Name: name, State: m.links[legacy].server.State(), Tools: count[name]}
+		if m.unsigned.Load() {
+			row.State.State = StateSignInRequired
+		}
+		servers = append(servers, row)
 	}
 	return servers, len(t.order)
 }

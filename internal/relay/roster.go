@@ -22,6 +22,8 @@ type Member struct {
 	Name    string
 	Options catalog.Options
 	Remote  bool // it is reached by its URL, and says itself which revision it speaks
+	// SignIn begins a sign-in to a remote server; nil where there is none.
+	SignIn SignIn
 	// Dial makes the dialer for connections to it: of 2026-07-28 where modern is set, if it is a process.
 	Dial func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer
 }
@@ -31,8 +33,11 @@ type Member struct {
 type member struct {
 	Member
 	links  [2]*link
-	routed atomic.Bool           // it has been ready once, so that clients are shown what it has
+	routed atomic.Bool           // it is in use, so that clients are shown what it has
 	left   atomic.Pointer[error] // why it is no member any more, nil while it is one
+
+	unsigned atomic.Bool // it wanted a sign-in last
+	invitations
 }
 
 // each calls f for the links that all clients share, once for each.
@@ -142,7 +147,7 @@ func (r *Relay) startAll(ctx context.Context, members []*member) []*fault.Fault 
 	for _, m := range members {
 		m.each(func(l *link) {
 			starts.Go(func() {
-				if err := l.server.Start(ctx); err != nil {
+				if err := l.server.Start(ctx); err != nil && !m.awaitsSignIn(err) {
 					mu.Lock()
 					defer mu.Unlock()
 					faults = append(faults, l.fault(err))
@@ -166,6 +171,9 @@ func (r *Relay) show(members []*member) {
 // changedBy lists the notifications of the lists that the members have something in.
 func changedBy(members ...*member) (methods []string) {
 	for _, m := range members {
+		if m.SignIn != nil { // a tool may stand for it
+			methods = append(methods, features[0].changed)
+		}
 		m.each(func(l *link) {
 			if listing := l.listing.Load(); listing != nil {
 				methods = append(methods, featuresOf(listing.capabilities)...)
@@ -251,30 +259,41 @@ func (r *Relay) sessions(f func(*downstream.Session)) {
 func (r *Relay) Restart(ctx context.Context, name string) *fault.Fault {
 	m := r.roster.Load().members[name]
 	if m == nil {
-		return &fault.Fault{Server: name, Cause: fault.BadConfig, Err: errors.New("there is no server of that name")}
+		return absent(name)
 	}
 	reason := fmt.Errorf("server %q was restarted before it answered", name)
+	return r.onAll(m, func(l *link) error {
+		l.endRounds(reason)
+		return l.server.Restart(ctx, reason)
+	})
+}
+
+func absent(name string) *fault.Fault {
+	return &fault.Fault{Server: name, Cause: fault.BadConfig, Err: errors.New("there is no server of that name")}
+}
+
+// onAll does something to all of a member's connections side by side, those of sessions' own included, and
+// waits. Trouble with a session's own shows at its next call.
+func (r *Relay) onAll(m *member, do func(l *link) error) *fault.Fault {
 	var mu sync.Mutex
 	var faults []*fault.Fault
-	var starts sync.WaitGroup
-	restart := func(l *link) {
-		starts.Go(func() {
-			l.endRounds(reason)
-			// Trouble with a session's own shows at its next call.
-			if err := l.server.Restart(ctx, reason); err != nil && l.session == nil {
+	var all sync.WaitGroup
+	begin := func(l *link) {
+		all.Go(func() {
+			if err := do(l); err != nil && !m.awaitsSignIn(err) && l.session == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				faults = append(faults, l.fault(err))
 			}
 		})
 	}
-	m.each(restart)
+	m.each(begin)
 	r.sessions(func(s *downstream.Session) {
 		if l := stateOf(s).ownOf(m); l != nil {
-			restart(l)
+			begin(l)
 		}
 	})
-	starts.Wait()
+	all.Wait()
 	if faults = distinct(faults); len(faults) > 0 {
 		return faults[0]
 	}

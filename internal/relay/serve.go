@@ -186,6 +186,9 @@ func (r *Relay) callTool(ctx context.Context, x *downstream.Exchange, t *table) 
 }
 
 func (r *Relay) unknownTool(ctx context.Context, x *downstream.Exchange, t *table, name string, params []byte) {
+	if r.authorized(ctx, x, name) {
+		return
+	}
 	if l := t.alone(); l != nil && len(l.options.Allow) == 0 && len(l.options.Deny) == 0 && !r.keptForOther(givenTools, name, l.server) {
 		r.forward(ctx, x, l.member, params) // the server's own error says it best
 		return

@@ -120,6 +120,9 @@ func (r *Relay) Closed(s *downstream.Session) {
 		}
 	}
 	r.book.forget(s)
+	for _, m := range r.roster.Load().members {
+		m.invitations.forgetSession(s)
+	}
 	r.each(func(l *link) {
 		l.forgetSession(s)
 		if level != "" {

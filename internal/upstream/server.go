@@ -189,6 +189,15 @@ func (s *Server) Restart(ctx context.Context, reason error) error {
 	}
 }
 
+// Retry forgets how often the server failed, and returns when there is a connection, or why there is none.
+func (s *Server) Retry(ctx context.Context) error {
+	s.mu.Lock()
+	s.failures, s.retryAt = 0, time.Time{}
+	s.mu.Unlock()
+	_, err := s.Conn(ctx)
+	return err
+}
+
 func (s *Server) replace(reason error) (*attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +295,11 @@ func (s *Server) keep() {
 		if !sleep(s.ctx, wait) {
 			break
 		}
-		_, _ = s.Conn(s.ctx) // a failure is logged and remembered there
+		_, err := s.Conn(s.ctx) // a failure is logged and remembered there
+		var signIn *SignInRequiredError
+		if errors.As(err, &signIn) {
+			break // who has seen to that will ask for a connection
+		}
 	}
 	s.mu.Lock()
 	s.keeping = false
