@@ -159,7 +159,7 @@ func (k *call) exchange() *downstream.Exchange {
 func (k *call) expire(limit time.Duration) {
 	k.mu.Lock()
 	up := k.up
-	if k.over || k.asking > 0 {
+	if k.over || k.asking > 0 || up == nil { // just answered, asked, or not sent for the time being
 		k.mu.Unlock()
 		return
 	}
