@@ -179,14 +179,17 @@ func (w *worker) judge(q *question, answer string, shared bool) error {
 // checkFailed looks at a call that failed as a whole: only one to a server of 2026-07-28 may, since its
 // client cannot, or will not, give what it needs.
 func (w *worker) checkFailed(j *journey, r mcptest.Reply) error {
-	code := string(wire.Get(r.Error, "code"))
+	code, lacks := string(wire.Get(r.Error, "code")), "-32600"
+	if w.p.modern() {
+		lacks = "-32021"
+	}
 	for _, q := range j.questions {
 		w.p.mu.Lock()
 		given := q.given
 		w.p.mu.Unlock()
 		switch {
 		case !j.bridged(w.p):
-		case !w.p.can(q.method) && given == "" && code == "-32021":
+		case !w.p.can(q.method) && given == "" && code == lacks:
 			w.g.count("refused for want of a capability")
 			return nil
 		case q.fails && given == `{"error":`+string(r.Error)+`}`:

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 
 	"mcp-gateway/internal/downstream"
@@ -76,6 +77,10 @@ func (l *link) renames(x *downstream.Exchange, result []byte) bool {
 
 // incoming makes a response fit the client's era and exchanges URIs that are exposed under others.
 func (l *link) incoming(x *downstream.Exchange, m wire.Msg) {
+	if result := l.urlInput(x, m.Err); result != nil {
+		x.Result(result)
+		return
+	}
 	if m.Err != nil {
 		x.FailRaw(l.errorFor(x, m.Err))
 		return
@@ -83,13 +88,62 @@ func (l *link) incoming(x *downstream.Exchange, m wire.Msg) {
 	x.Result(l.resultFor(x, m.Result))
 }
 
-// errorFor exchanges the code for a resource that is not there, which differs between the eras.
+// errorFor exchanges a code that the client's era does not have. 2026-07-28 has given up some of the older
+// ones, and keeps a range for its own, of which a client of the older revisions knows none.
 func (l *link) errorFor(x *downstream.Exchange, object []byte) []byte {
-	code := string(wire.Get(object, "code"))
-	if x.Modern() && !l.modern.Load() && code == strconv.Itoa(wire.CodeNotFound) {
-		return wire.Edit(object, wire.Change{Key: "code", Value: strconv.AppendInt(nil, wire.CodeInvalidParams, 10)})
+	if x.Modern() == l.modern.Load() {
+		return object
 	}
-	return object
+	code, err := strconv.Atoi(string(wire.Get(object, "code")))
+	if err != nil {
+		return object
+	}
+	other := code
+	switch {
+	case x.Modern():
+		switch code {
+		case wire.CodeNotFound:
+			other = wire.CodeInvalidParams
+		case wire.CodeURLElicitation: // the client cannot be asked, see urlInput
+			other = wire.CodeMissingCapability
+			object = wire.Edit(object, wire.Change{Key: "data", Value: []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)})
+		}
+	case code == wire.CodeInvalidParams && x.Msg.Method == "resources/read" && wire.Get(wire.Get(object, "data"), "uri") != nil:
+		other = wire.CodeNotFound
+	case code == wire.CodeMissingCapability: // as for a request that is not made as a task and must be
+		other = wire.CodeInvalidRequest
+	case code == wire.CodeHeaderMismatch || code == wire.CodeUnsupportedVersion: // between us and the server
+		other = wire.CodeInternal
+	}
+	if other == code {
+		return object
+	}
+	return wire.Edit(object, wire.Change{Key: "code", Value: strconv.AppendInt(nil, int64(other), 10)})
+}
+
+// urlInput turns the error of 2025-11-25 that wants elicitations by URL before the request is made again
+// into the answer of 2026-07-28 that does; nil where it is not that, or the client cannot be asked.
+func (l *link) urlInput(x *downstream.Exchange, object []byte) []byte {
+	if object == nil || !x.Modern() || l.modern.Load() || !holdable(x.Msg.Method) || string(wire.Get(object, "code")) != strconv.Itoa(wire.CodeURLElicitation) {
+		return nil
+	}
+	var requests []byte
+	number := 0
+	capabilities := wire.Get(x.Msg.Meta, downstream.MetaCapabilities)
+	for e := range wire.Elements(wire.Get(wire.Get(object, "data"), "elicitations")) {
+		params := wire.Edit(e, wire.Change{Key: "mode", Value: []byte(`"url"`)}, wire.Change{Key: "elicitationId"})
+		if lacking(capabilities, "elicitation", wire.Msg{Method: "elicitation/create", Params: params}) != nil {
+			return nil
+		}
+		number++
+		requests = wire.Edit(requests, wire.Change{
+			Key: fmt.Sprint("url-", number), Value: fmt.Appendf(nil, `{"method":"elicitation/create","params":%s}`, params),
+		})
+	}
+	if requests == nil {
+		return nil
+	}
+	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s}`, requests)
 }
 
 func (l *link) resultFor(x *downstream.Exchange, result []byte) []byte {
