@@ -50,6 +50,9 @@ func (r *Relay) tryAll(ctx context.Context, x *downstream.Exchange, t *table, ur
 				x.Result(result)
 				return
 			}
+			if ctx.Err() != nil {
+				return // nobody waits any more
+			}
 		}
 		x.FailRaw(refused)
 	})

@@ -56,3 +56,17 @@ func TestURLElicitationBeforeACall(t *testing.T) {
 	want := `{"resultType":"input_required","inputRequests":{"url-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://x","message":"?"}},"url-2":{"method":"elicitation/create","params":{"url":"https://y","message":"!","mode":"url"}}}}`
 	equal(t, "result", string(c.Call("echo", "{}").Result), want)
 }
+
+// A read that is tried at several servers can be cancelled while one of them is busy.
+func TestB46_CancelWhileServersAreTried(t *testing.T) {
+	g := start(t, map[string]server{"a": flags("-hang-in=resources/read"), "b": flags("-prefix=b_")})
+	c, other := g.legacy(), g.legacy()
+	read := c.Begin("resources/read", `{"uri":"nobody:knows"}`)
+	other.Call("received", `{"method":"resources/read","wait":1}`)
+	read.Cancel("enough")
+	if r, err := read.Wait(); err == nil {
+		t.Errorf("a cancelled read was answered: %s", r.Raw)
+	}
+	contains(t, other.Call("cancelled", `{"wait":1}`).Text(), `"requestId"`)
+	equal(t, "the other server is not asked", other.Call("b_received", `{"method":"resources/read"}`).Text(), "")
+}

@@ -35,7 +35,7 @@ type options struct {
 	answer                                          texts
 	oddNotifications                                time.Duration
 	askAtStart                                      bool
-	askIn                                           texts
+	askIn, hangIn                                   texts
 
 	crlf, blankLines, bom, bytewise, endlessLine bool
 	byteDelay                                    time.Duration
@@ -127,6 +127,7 @@ func (o *options) protocolFlags(f *flag.FlagSet) {
 	f.DurationVar(&o.oddNotifications, "odd-notifications", 0, "send notifications of unknown methods at this interval (B53)")
 	f.BoolVar(&o.askAtStart, "ask-at-start", false, "ask for the client's roots right after initialized (B49)")
 	f.Var(&o.askIn, "ask-in", "ask for the client's roots before answering this method; may be repeated")
+	f.Var(&o.hangIn, "hang-in", "answer this method only once it is cancelled; may be repeated")
 	f.BoolVar(&o.answerCancelled, "answer-cancelled", false, "answer a cancelled call all the same, late (B46)")
 }
 

@@ -205,6 +205,9 @@ func (s *server) route(ctx context.Context, m *message) (result, failure string)
 	if slices.Contains(s.o.askIn, m.Method) {
 		s.ask(ctx, "", "roots/list", "{}")
 	}
+	if slices.Contains(s.o.hangIn, m.Method) {
+		<-ctx.Done()
+	}
 	for _, group := range []func(context.Context, *message) (string, string, bool){s.handshake, s.taskMethods, s.toolMethods, s.featureMethods} {
 		if result, failure, known := group(ctx, m); known {
 			return result, failure
