@@ -35,6 +35,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case m.IsRequest() && s.drains.Load():
+		s.refuseStopping(w, m.ID)
 	case isModern(r, &m): // where initialize is a method that is not there
 		s.modern(w, r, f, m)
 	case m.Method == "initialize" && m.ID != nil:
@@ -138,6 +140,9 @@ func (s *Server) serve(ctx context.Context, x *Exchange) {
 
 // admit counts an exchange; it returns an error where there are too many.
 func (s *Server) admit(x *Exchange) *wire.Error {
+	if s.drains.Load() {
+		return stopping
+	}
 	count, limit, what := &s.inFlight, s.o.MaxInFlight, "calls"
 	if x.listens() { // as long as its client: it is no call
 		count, limit, what = &s.listening, s.o.MaxSessions, "streams of subscriptions/listen"

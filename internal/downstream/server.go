@@ -84,6 +84,7 @@ type Server struct {
 	inFlight  atomic.Int64
 	listening atomic.Int64
 	closed    atomic.Bool
+	drains    atomic.Bool // no request is taken any more
 
 	mu       sync.RWMutex
 	sessions map[string]*Session
@@ -123,6 +124,17 @@ func (s *Server) pulse() {
 	close(*s.beat.Swap(&next))
 }
 
+// Drain takes no request any more: they get 503. What is in flight goes on, with all that its client says to it.
+func (s *Server) Drain() { s.drains.Store(true) }
+
+// stopping is for requests that come too late.
+var stopping = &wire.Error{Code: codeClosed, Message: errShutdown.Error()}
+
+func (s *Server) refuseStopping(w http.ResponseWriter, id []byte) {
+	w.Header().Set("Retry-After", "5")
+	refuse(w, http.StatusServiceUnavailable, id, stopping)
+}
+
 // Close ends every session, its exchanges and streams, and every exchange that waits without one.
 // Requests that come later get 503.
 func (s *Server) Close() {
@@ -152,8 +164,7 @@ func (s *Server) Sessions(f func(*Session)) {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.closed.Load() {
-		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, nil, &wire.Error{Code: codeClosed, Message: errShutdown.Error()})
+		s.refuseStopping(w, nil)
 		return
 	}
 	switch r.Method {

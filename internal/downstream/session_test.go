@@ -260,6 +260,33 @@ func TestIdleSessionsEnd(t *testing.T) {
 }
 
 // The gateway ends: calls are answered, streams end, nothing new is taken.
+// While the gateway is being stopped, what is in flight goes on, and nothing new is begun.
+func TestDrain(t *testing.T) {
+	f, calls := holder()
+	s := serve(t, f, Options{})
+	c, batches := s.initialize("2025-11-25"), s.initialize("2025-03-26")
+	running := c.async(call(1))
+	x := <-calls
+	s.Drain()
+	for range 2 {
+		refused(t, c.post(call(2)), 503, -32000, "2", "being stopped")
+	}
+	refused(t, <-s.modern(call(3)), 503, -32000, "3", "being stopped")
+	refused(t, s.do("POST", `{"jsonrpc":"2.0","id":4,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`, nil), 503, -32000, "4", "being stopped")
+	expect(t, batches.post("["+call(5)+"]"), 200, `[{"jsonrpc":"2.0","id":5,"error":{"code":-32000,"message":"the gateway is being stopped"}}]`)
+	answered := make(chan string, 1)
+	x.Session.Ask(x.Exchange, "roots/list", nil, func(m wire.Msg, err error) { answered <- string(m.Result) })
+	expect(t, c.post(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`), 202, "")
+	if got := <-answered; got != `{"roots":[]}` {
+		t.Errorf("answer %s", got)
+	}
+	echo(x.Exchange)
+	stream := events(t, <-running)
+	stream.message()
+	stream.want(result(1))
+	stream.end()
+}
+
 func TestClose(t *testing.T) {
 	f, calls := holder()
 	closed := 0

@@ -49,6 +49,7 @@ func (g *gateway) newEngine() *engine {
 // limit hurries.
 func (g *gateway) closeEngine(e *engine, drain, limit time.Duration) {
 	e.cancel(errStopped)
+	e.down.Drain()
 	e.relay.EndListening()
 	draining, cancel := context.WithTimeout(g.base, drain)
 	e.drain(draining)
