@@ -33,8 +33,18 @@ const fileName = "file.json"
 // forms are values of whose form a server wants more, before it lists its tools, than their names and
 // descriptions tell.
 var forms = map[string]string{
-	"dynatrace.url":    "https://abc12345.apps.dynatrace.com",
-	"stripe.secretKey": "sk_test_" + key,
+	"dynatrace.url":                  "https://abc12345.apps.dynatrace.com",
+	"mongodb.mdbMcpConnectionString": "mongodb://example.com:27017",
+	"neo4jCypher.url":                "bolt://example.com:7687",
+	"neo4jDataModeling.transport":    "stdio",
+	"neo4jMemory.url":                "bolt://example.com:7687",
+	"okta.oktaLogLevel":              "INFO",
+	"okta.oktaOrgUrl":                "https://example.okta.com",
+	"redis.certReqs":                 "required",
+	"resend.replyTo":                 "someone@example.com",
+	"resend.sender":                  "someone@example.com",
+	"stripe.secretKey":               "sk_test_" + key,
+	"zscaler.zscalerCloud":           "production",
 }
 
 func madeUp(name string, p catalog.Property, dir string) any {
