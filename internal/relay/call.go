@@ -287,20 +287,29 @@ func (k *call) answer(m wire.Msg, err error) {
 
 // finish gives the answer to the client. The caller holds mu.
 func (k *call) finish(m wire.Msg, err error) {
+	if err != nil {
+		k.finishWithout(err)
+		return
+	}
+	m = k.taskResult(m)
+	if k.link.modern.Load() == k.x.Modern() && !k.link.renames(k.x, m.Result) {
+		k.x.Finish(m)
+	} else {
+		k.link.incoming(k.x, m)
+	}
+}
+
+// finishWithout tells the client why there is no answer. The caller holds mu.
+func (k *call) finishWithout(err error) {
 	var refused refusal
 	var invitation *invited
-	m = k.taskResult(m)
 	switch {
 	case errors.As(err, &refused):
 		k.x.FailRaw(refused)
 	case errors.As(err, &invitation):
 		invitation.answer(k.x)
-	case err != nil:
-		k.x.Fail(serverError(k.link.m.Name, err))
-	case k.link.modern.Load() == k.x.Modern() && !k.link.renames(k.x, m.Result):
-		k.x.Finish(m)
 	default:
-		k.link.incoming(k.x, m)
+		k.x.Fail(serverError(k.link.m.Name, err))
 	}
 }
 

@@ -113,11 +113,8 @@ func (r *Relay) leave(m *member) bool {
 
 // Start starts all servers side by side and publishes the table once all are ready. It returns a
 // fault for each server that is not, when ctx ends at the latest; clients are then shown nothing, and what
-// has started is left to Stop.
+// has started is left to Close.
 func (r *Relay) Start(ctx context.Context, members []Member) []*fault.Fault {
-	r.mu.Lock()
-	r.silent = false
-	r.mu.Unlock()
 	var faults []*fault.Fault
 	var all []*member
 	for _, described := range members {
@@ -300,24 +297,16 @@ func (r *Relay) onAll(m *member, do func(l *link) error) *fault.Fault {
 	return nil
 }
 
-// Stop ends every server, as Remove does, and waits until all processes are gone, which ctx hurries. The
-// names that were given to tools are forgotten. Start may come again.
-func (r *Relay) Stop(ctx context.Context) {
-	r.EndListening()
+// Close ends every server, as Remove does, and waits until all processes are gone, which ctx hurries.
+func (r *Relay) Close(ctx context.Context) {
+	r.cancel()
 	r.mu.Lock()
 	all := r.roster.Swap(newRoster(nil)).members
-	r.given = newGiven()
 	r.mu.Unlock()
 	var ending sync.WaitGroup
 	for _, m := range all {
 		ending.Go(func() { r.dismiss(ctx, m, errStopping) })
 	}
 	ending.Wait()
-}
-
-// Close is Stop for good.
-func (r *Relay) Close(ctx context.Context) {
-	r.cancel()
-	r.Stop(ctx)
 	r.background.end()
 }

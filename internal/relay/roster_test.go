@@ -453,29 +453,6 @@ func TestRemovedServersSubscriptions(t *testing.T) {
 	eventually(t, "none is left", func() bool { return c.Call("x_subscriptions", "{}").Text() == "[]" })
 }
 
-func TestStopAndStartAgain(t *testing.T) {
-	g := start(t, map[string]server{"a": flags("-tool=x"), "b": flags("-tool=x")})
-	all := g.legacy().BeginCall("x", "{}")
-	all.Must()
-	g.relay.Stop(t.Context())
-	for _, pid := range g.started() {
-		if !gone(pid) {
-			t.Errorf("process %d is left", pid)
-		}
-	}
-	if servers, tools := g.relay.Status(); len(servers) != 0 || tools != 0 {
-		t.Errorf("%d servers, %d tools", len(servers), tools)
-	}
-	if faults := g.relay.Start(t.Context(), []relay.Member{g.member("c", flags("-tool=x"))}); len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	m := g.modern()
-	equal(t, "the name is free again", m.Call("x", "{}").Text(), "c/x {}")
-	x := listen(m, `{"toolsListChanged":true}`)
-	g.add("d", flags("-tool=y"))
-	x.Await(mcptest.IsMethod("notifications/tools/list_changed"))
-}
-
 func builtIn(name, result string) relay.BuiltIn {
 	return relay.BuiltIn{
 		Tool: fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, name),
