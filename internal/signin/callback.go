@@ -18,11 +18,8 @@ const (
 	clientPath   = "/oauth/client.json"
 )
 
-// Paths are those that Handler answers.
-var Paths = []string{callbackPath, clientPath}
-
 // Handler answers what comes from authorization servers, without a bearer: the redirect of a user's browser,
-// whose state is the proof that it belongs to a sign-in, and requests for the gateway's own metadata.
+// whose state is the proof that it belongs to a sign-in, and requests for the gateway's own metadata. They come to /oauth/callback and /oauth/client.json.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(callbackPath, m.callback)

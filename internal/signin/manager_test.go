@@ -420,6 +420,24 @@ func TestSignIn_TokensThatCannotBeRenewed(t *testing.T) {
 		_, err = server.Challenged(t.Context(), 401, nil, "")
 		s.needsSignIn(err, "the access has expired")
 	})
+	t.Run("but by the same token again", func(t *testing.T) {
+		s, server, f := signedIn(t, map[string]any{"access_token": "the-access-token", "token_type": "Bearer", "expires_in": 60, "refresh_token": "the-refresh-token"})
+		s.hush("the-refresh-token")
+		f.mu.Lock()
+		f.answers["/token"] = func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, 200, map[string]any{"access_token": "the-access-token", "token_type": "Bearer", "expires_in": 60})
+		}
+		f.mu.Unlock()
+		for range 2 {
+			s.later(time.Minute)
+			if _, err := server.Bearer(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := f.got("/token"); len(got) != 3 || !strings.Contains(got[2], "grant_type=refresh_token") || !strings.Contains(got[2], "refresh_token=the-refresh-token") {
+			t.Errorf("tokens were asked for with %q", got)
+		}
+	})
 	t.Run("are refused", func(t *testing.T) {
 		s, server, _ := signedIn(t, map[string]any{"access_token": "the-access-token", "token_type": "Bearer"})
 		_, err := server.Challenged(t.Context(), 401, []string{`Bearer error="invalid_token"`}, "the-access-token")
@@ -621,7 +639,7 @@ func TestSignIn_Lifetime(t *testing.T) {
 	})
 	t.Run("known again it stays, changed it is new", func(t *testing.T) {
 		a := s.read("far")
-		s.server("far", f.URL+"/mcp")
+		old := s.m.Server("far", ServerOptions{URL: f.URL + "/mcp"})
 		if b := s.read("far"); a != b {
 			t.Errorf("%+v, then %+v", a, b)
 		}
@@ -629,9 +647,11 @@ func TestSignIn_Lifetime(t *testing.T) {
 		if _, err := s.m.Authorization("far"); errorOf(t, err).Code != control.NotFound {
 			t.Error(err)
 		}
-		_, err := s.m.SubmitCode(t.Context(), "far", control.CodeRequest{Code: "c", State: query(t, a, "state")})
-		if errorOf(t, err).Code != control.FailedPrecondition {
-			t.Error(err)
+		if page := s.open(s.web.URL + "/oauth/callback?code=the-code&state=" + query(t, a, "state")); !strings.Contains(page, "Nothing was changed") {
+			t.Errorf("the page says: %s", page)
+		}
+		if old.SignedIn() {
+			t.Error("what was before has been signed in")
 		}
 	})
 	t.Run("removed while tokens are asked for", func(t *testing.T) {

@@ -175,6 +175,12 @@ func TestSignIn_Expired(t *testing.T) {
 	}
 	b := s.read("far")
 	s.is(b, control.AuthorizationFailed)
+	server, _ := s.m.server("far")
+	select {
+	case <-server.newest.over:
+	default:
+		t.Error("those who wait for its end are left waiting")
+	}
 	if b.Failure.Code != control.DeadlineExceeded || b.UID != a.UID || b.ETag == a.ETag {
 		t.Errorf("%+v, %v", b, b.Failure)
 	}
@@ -299,8 +305,9 @@ func TestSignIn_RenewalRefused(t *testing.T) {
 
 // An authorization server that was started again knows neither tokens nor clients.
 func TestSignIn_AuthorizationServerRestarted(t *testing.T) {
+	as := mcptest.StartAuthorizationServer(t, nil)
 	t.Run("after a sign-in", func(t *testing.T) {
-		s := newStage(t, nil)
+		s := stageAt(t, as)
 		s.server("far", mcptest.StartProtectedGo(t, s.as))
 		s.signIn("far", false)
 		c := s.connected("far")
@@ -311,7 +318,7 @@ func TestSignIn_AuthorizationServerRestarted(t *testing.T) {
 		s.works(c, "read")
 	})
 	t.Run("while one is pending", func(t *testing.T) {
-		s := newStage(t, nil)
+		s := stageAt(t, as)
 		s.server("far", mcptest.StartProtectedGo(t, s.as))
 		a := s.authorize("far", false)
 		back := s.browser.Agree(a.AuthorizationURL)
@@ -324,7 +331,7 @@ func TestSignIn_AuthorizationServerRestarted(t *testing.T) {
 		s.works(s.connected("far"), "read")
 	})
 	t.Run("while nobody comes back", func(t *testing.T) { // the user sees an error there
-		s := newStage(t, nil)
+		s := stageAt(t, as)
 		s.server("far", mcptest.StartProtectedGo(t, s.as))
 		s.authorize("far", false)
 		s.as.Restart()
@@ -332,7 +339,7 @@ func TestSignIn_AuthorizationServerRestarted(t *testing.T) {
 		s.signIn("far", false)
 	})
 	t.Run("while it is gone", func(t *testing.T) {
-		s := newStage(t, nil)
+		s := stageAt(t, as)
 		s.server("far", mcptest.StartProtectedGo(t, s.as))
 		s.as.Down(true)
 		_, err := s.m.Authorize(t.Context(), "far", "", control.AuthorizeRequest{})

@@ -167,11 +167,8 @@ func (s *Server) refresh(c *credential) error {
 		m.mu.Unlock()
 		return s.lose(c, "the authorization server refused to renew the access: "+text)
 	}
-	next := m.credentialOf(token, c.grant, c.scopes)
+	next := m.credentialOf(token, c.grant, c.scopes) // with the refresh token used, where no new one came
 	next.renewed, next.by = true, c.by
-	if next.refresh == "" {
-		next.refresh = c.refresh
-	}
 	m.mu.Lock()
 	if s.cred == c {
 		s.cred = next
