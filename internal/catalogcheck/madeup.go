@@ -27,16 +27,23 @@ func madeUpConfig(e *catalog.Entry, dir string, all bool) []byte {
 
 const key = "0123456789abcdef0123456789abcdef"
 
-// fileName is of a file among the made-up data, with an empty JSON or YAML object in it.
+// fileName is of a file among the made-up data.
 const fileName = "file.json"
+
+// fileText is JSON, and the configuration of a cluster for those that look for one.
+const fileText = `{"apiVersion": "v1", "kind": "Config", "current-context": "none",
+  "clusters": [{"name": "none", "cluster": {"server": "https://example.com:6443"}}],
+  "users": [{"name": "none", "user": {"token": "` + key + `"}}],
+  "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}]}
+`
 
 // forms are values of whose form a server wants more, before it lists its tools, than their names and
 // descriptions tell.
 var forms = map[string]string{
 	"dynatrace.url":                  "https://abc12345.apps.dynatrace.com",
 	"mongodb.mdbMcpConnectionString": "mongodb://example.com:27017",
+	"neo4j.uri":                      "bolt://example.com:7687",
 	"neo4jCypher.url":                "bolt://example.com:7687",
-	"neo4jDataModeling.transport":    "stdio",
 	"neo4jMemory.url":                "bolt://example.com:7687",
 	"okta.oktaLogLevel":              "INFO",
 	"okta.oktaOrgUrl":                "https://example.okta.com",
@@ -80,6 +87,8 @@ func madeUpText(name string, p catalog.Property, dir string) string {
 		return "https://example.com"
 	case has(name, "path", "dir", "folder", "file", "paths") && !has(name, "profile"):
 		return dir
+	case has(name, "transport"):
+		return "stdio"
 	case has(name, "port"):
 		return "8080"
 	case has(name, "host", "domain", "site", "server"):

@@ -96,7 +96,7 @@ func (a *attempt) prepare() error {
 	if err := os.WriteFile(filepath.Join(etc, "catalog.json"), text, 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(a.data(), fileName), []byte("{}\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(a.data(), fileName), []byte(fileText), 0o644); err != nil {
 		return err
 	}
 	real := get(a.check.env, "HOME")
