@@ -66,10 +66,14 @@ func (g *gateway) mcp(w http.ResponseWriter, r *http.Request) {
 
 // local is what the unix socket serves, without a token: its file mode protects it.
 func (g *gateway) local() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/mcp", g.mcp)
-	mux.Handle("/", control.Handler(g))
-	return mux
+	operations := control.Handler(g)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" {
+			g.mcp(w, r)
+			return
+		}
+		operations.ServeHTTP(w, r)
+	})
 }
 
 // member says how the relay connects to a server.

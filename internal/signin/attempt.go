@@ -77,15 +77,10 @@ func (s *Server) match(ifMatch string) error {
 	if ifMatch == "" || s.newest != nil && (ifMatch == "*" || ifMatch == s.newest.etag()) {
 		return nil
 	}
-	current := struct {
-		CurrentEtag string `json:"currentEtag,omitempty"`
-	}{}
-	if s.newest != nil {
-		current.CurrentEtag = s.newest.etag()
+	if s.newest == nil {
+		return control.ETagMismatch("")
 	}
-	e := &control.Error{Code: control.FailedPrecondition, Status: 412, Message: "etag_mismatch: the sign-in has changed, or there is none"}
-	e.Details = append(e.Details, control.Detail(control.TypeETagMismatch, current))
-	return e
+	return control.ETagMismatch(s.newest.etag())
 }
 
 // Authorization returns the newest attempt (getMcpAuthorization).
@@ -268,9 +263,8 @@ func (a *attempt) etag() string { return `"` + a.uid + "." + strconv.Itoa(a.vers
 
 // view is an attempt as callers see it. It is called with the lock held.
 func (a *attempt) view() control.Authorization {
-	server := "mcp-servers/" + url.PathEscape(a.s.name)
 	return control.Authorization{
-		Name: server + "/authorization", Server: server, UID: a.uid, Status: a.status, AuthorizationURL: a.url,
+		Name: control.AuthorizationName(a.s.name), Server: control.ServerName(a.s.name), UID: a.uid, Status: a.status, AuthorizationURL: a.url,
 		CreatedAt: a.created, UpdatedAt: a.updated, ExpiresAt: a.expires, Failure: a.failure, ETag: a.etag(),
 	}
 }
