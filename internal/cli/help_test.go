@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // The help is part of the interface: a change of it is seen.
@@ -81,4 +84,29 @@ func TestBareCommand(t *testing.T) {
 	}
 	_, _, stderr = run(t, nil, "--json")
 	checkErrorJSON(t, stderr, "usage")
+}
+
+// A sandbox says its id in its environment, each maker under a name of his own.
+func TestEnvironment_SandboxID(t *testing.T) {
+	for _, test := range []struct {
+		env  []string
+		args []string
+		want string
+	}{
+		{[]string{"E2B_SANDBOX_ID=e2b", "CUBE_SANDBOX_ID=cube"}, nil, "e2b"},
+		{[]string{"CUBE_SANDBOX_ID=cube"}, nil, "cube"},
+		{[]string{"E2B_SANDBOX_ID=", "CUBE_SANDBOX_ID=cube"}, nil, "cube"},
+		{[]string{"E2B_SANDBOX_ID=e2b"}, []string{"--sandbox-id", "mine"}, "mine"},
+		{nil, nil, ""},
+	} {
+		o := &startOptions{app: &app{Streams: &Streams{}, env: newEnvironment(test.env)}}
+		cmd := &cobra.Command{}
+		o.bind(cmd)
+		if err := errors.Join(cmd.ParseFlags(test.args), applyEnvironment(cmd, o.env)); err != nil {
+			t.Fatal(err)
+		}
+		if o.tuning.SandboxID != test.want {
+			t.Errorf("%v %v: %q", test.env, test.args, o.tuning.SandboxID)
+		}
+	}
 }

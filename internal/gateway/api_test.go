@@ -63,7 +63,7 @@ func (g *testGateway) ask(method, path, body, bearer string) (reply, error) {
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	answer, err := (&http.Client{Timeout: 2 * mcptest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return reply{}, err
 	}

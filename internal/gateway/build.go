@@ -59,8 +59,10 @@ func (g *gateway) mcp(w http.ResponseWriter, r *http.Request) {
 		e.down.ServeHTTP(w, r)
 	case e != nil:
 		httpd.Unready(w, r, "the gateway is starting; try again in a second")
+	case g.state() == control.StateFailed:
+		httpd.Unready(w, r, "the gateway could not be started; its control side says why, and can start it again")
 	default:
-		httpd.Unready(w, r, "the gateway is "+g.state()+"; its control side tells more, and starts it again")
+		httpd.Unready(w, r, "the gateway was stopped; its control side can start it again")
 	}
 }
 
@@ -101,7 +103,9 @@ func (g *gateway) remote(server config.Server) relay.Member {
 		Server: server.Name, URL: server.Launch.URL, Headers: server.Launch.Headers, SSE: server.Launch.Transport == "sse",
 		Env: g.o.Env, Limit: g.o.MaxMessage, Log: g.log, Scrub: g.o.Secrets.Scrub, Credentials: g.signedIn(server),
 	})
-	return reached(server.Name, server.Options, remote)
+	out := reached(server.Name, server.Options, remote)
+	out.SignIn = g.signIn(server.Name)
+	return out
 }
 
 // attachment says how the relay connects to a shared gateway. The bearer goes to nobody else than the one
@@ -201,9 +205,11 @@ func (g *gateway) health() httpd.Health {
 	return out
 }
 
-// degraded tells whether a server does not serve.
+// degraded tells whether a server does not serve. One that waits for its user's sign-in is well.
 func degraded(servers []relay.Status) bool {
-	return slices.ContainsFunc(servers, func(s relay.Status) bool { return s.State.State != upstream.StateReady })
+	return slices.ContainsFunc(servers, func(s relay.Status) bool {
+		return s.State.State != upstream.StateReady && s.State.State != relay.StateSignInRequired
+	})
 }
 
 // localURL is the endpoint for clients on this machine.

@@ -55,6 +55,9 @@ func TestDiscovery_AgentsFindAddAndRemove(t *testing.T) {
 		contains(t, says(t, c, "mcp-add", `{"server":"choosy"}`, true), "name", "is missing")
 		contains(t, says(t, c, "mcp-add", `{"server":"choosy","properties":{"name":"me","key":"s3cr3t-key"}}`, false), "choosy_tool")
 		contains(t, c.Call("choosy_tool", "{}").Text(), "me")
+		if r := g.add("choosy", ""); r.status != 200 { // it is there, whoever has asked for it
+			t.Errorf("add what an agent has added: %d %s", r.status, r.body)
+		}
 
 		for _, server := range []string{"quick", "choosy"} {
 			contains(t, says(t, c, "mcp-remove", `{"server":"`+server+`"}`, false), server)

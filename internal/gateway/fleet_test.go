@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/mcptest"
@@ -259,7 +260,9 @@ func TestFleet_StopEndsWhatIsUnderWay(t *testing.T) {
 		g.noProcessIsLeft()
 	})
 	t.Run("a start", func(t *testing.T) {
-		g := early(t, map[string]entry{"slow": {Args: []string{"-silent"}}}).up()
+		g := early(t, map[string]entry{"slow": {Args: []string{"-silent"}}})
+		g.o.StartupTimeout = time.Hour
+		g.up()
 		eventually(t, "it is being started", func() bool { return g.started() == 1 })
 		g.stopGateway()
 		g.api("GET", gatewayPath, "").refusal(t, 404, control.NotFound)
@@ -267,6 +270,21 @@ func TestFleet_StopEndsWhatIsUnderWay(t *testing.T) {
 		if s := g.status(); s.State != control.StateStopped {
 			t.Errorf("status %+v", s)
 		}
+	})
+	t.Run("a start that somebody waits for", func(t *testing.T) {
+		g := prepare(t, map[string]entry{"slow": {Args: []string{"-silent"}}})
+		stopped := make(chan error, 1)
+		go func() {
+			eventually(t, "it is being started", func() bool { return g.started() == 1 })
+			stopped <- control.NewClient(g.o.Paths.Socket()).StopGateway(context.Background())
+		}()
+		if err := g.run(); err == nil || !strings.Contains(err.Error(), "the gateway was stopped") {
+			t.Errorf("error %v", err)
+		}
+		if err := <-stopped; err != nil {
+			t.Logf("stop: %v", err) // it may end faster than it answers
+		}
+		g.nothingIsLeft()
 	})
 	t.Run("the end of the program", func(t *testing.T) {
 		g := early(t, map[string]entry{"slow": {Args: []string{"-silent"}}}).up()

@@ -128,6 +128,7 @@ func Run(ctx context.Context, o Options, ready func(control.Status) error) (err 
 	if o.Secrets == nil {
 		o.Secrets = &secret.Scrubber{}
 	}
+	o.Secrets.Add(o.Token, o.AttachToken)
 	g := &gateway{o: o, log: o.Log.Logger(), host: host, address: tcp.Addr(), base: context.WithoutCancel(ctx), started: time.Now()}
 	ctx, g.stop = context.WithCancel(ctx)
 	defer g.stop()

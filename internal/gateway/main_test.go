@@ -90,6 +90,17 @@ func prepare(t *testing.T, servers map[string]entry) *testGateway {
 	return g
 }
 
+// withServers adds servers to the configuration.
+func (g *testGateway) withServers(text string) *testGateway {
+	g.t.Helper()
+	more, err := config.Parse([]byte(text), nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.o.Servers = append(g.o.Servers, more.Servers...)
+	return g
+}
+
 // run runs the gateway and waits until it is ready or has failed.
 func (g *testGateway) run() error {
 	g.t.Helper()

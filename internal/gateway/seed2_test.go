@@ -282,7 +282,6 @@ func TestSeed2_KeepGatewayCredentialsPrivate(t *testing.T) {
 	const key, attach = "s3cr3t-of-the-server", "s3cr3t-of-the-shared-one"
 	g := prepare(t, map[string]entry{"a": {}})
 	g.o.AttachToken = attach
-	g.o.Secrets.Add(attach)
 	g.up()
 	var seen []string
 	keep := func(r reply) {
@@ -321,6 +320,22 @@ func TestSeed2_TheAddressIsItsOwn(t *testing.T) {
 	public := prepare(t, map[string]entry{})
 	public.o.PublicURL = "https://50005-i7x9.example.com/"
 	equal(t, "public URL", public.up().gateway().URL, "https://50005-i7x9.example.com/mcp")
+	// Without one it is learned from the first request that came by way of a proxy.
+	req, err := http.NewRequest("GET", g.base()+gatewayPath, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bearer := range []string{"wrong", token} {
+		equal(t, "URL before", g.gateway().URL, g.ready.URL)
+		req.Host = "50005-i7x9.example.org"
+		req.Header.Set("Authorization", "Bearer "+bearer)
+		answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	equal(t, "URL after", g.gateway().URL, "https://50005-i7x9.example.org/mcp")
 }
 
 func TestSeed2_AddToAReadyWritableGateway(t *testing.T) {
@@ -358,24 +373,25 @@ func TestSeed2_AddingAPresentServerMakesNoSecondCopy(t *testing.T) {
 	if r := g.add("a", ""); r.status != 200 || g.started() != 1 {
 		t.Errorf("%d %s, %d processes", r.status, r.body, g.started())
 	}
-	registration := g.fake("b", "-tool=y")
+	gate := temporary(t, "gate")
+	registration := g.fake("b", "-tool=y", "-start-gate="+gate)
+	c := g.client(mcptest.Modern)
 	var wait sync.WaitGroup
-	answers := make(chan reply, 50)
-	for range cap(answers) {
+	for range 50 {
 		wait.Go(func() {
 			r, err := g.ask("POST", gatewayPath+"/servers", addBody("b", registration), token)
-			if err != nil {
-				t.Error(err)
+			if err != nil || r.status != 200 || strings.TrimSpace(r.body) != `{"server":{"name":"b","type":"stdio"}}` {
+				t.Errorf("%d %s, %v", r.status, r.body, err)
 			}
-			answers <- r
+			// Who is answered finds the tool there.
+			if r, err := c.Do("tools/call", mcptest.CallParams("y", "{}")); must(r, err) != nil {
+				t.Error(must(r, err))
+			}
 		})
 	}
+	eventually(t, "it is being added", func() bool { return g.started() == 2 })
+	touch(t, gate)
 	wait.Wait()
-	for range cap(answers) {
-		if r := <-answers; r.status != 200 || strings.TrimSpace(r.body) != `{"server":{"name":"b","type":"stdio"}}` {
-			t.Errorf("%d %s", r.status, r.body)
-		}
-	}
 	if n := g.started(); n != 2 {
 		t.Errorf("%d processes were started for two servers", n)
 	}

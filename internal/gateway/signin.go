@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
+	"mcp-gateway/internal/relay"
 	"mcp-gateway/internal/signin"
+	"mcp-gateway/internal/telemetry"
 )
 
 // signedIn makes a remote server known to the sign-ins.
@@ -58,15 +61,51 @@ func (g *gateway) SubmitCode(ctx context.Context, name string, q control.CodeReq
 func (f *fleet) authorizable(name string) (config.Server, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a := f.find(name); a != nil {
-		return a.server, nil
-	}
 	return f.lookup(name, nil)
 }
 
-// signInChanged passes on what has become of a sign-in.
-func (f *fleet) signInChanged(string, control.AuthorizationStatus) {
+// signIn begins a sign-in to a server for a client that the server has refused, or joins the one that there is.
+func (g *gateway) signIn(name string) relay.SignIn {
+	return func(ctx context.Context) (relay.Invitation, error) {
+		a, err := g.signins.Authorize(ctx, name, "", control.AuthorizeRequest{})
+		switch {
+		case err != nil:
+			return relay.Invitation{}, err
+		case a.Status == control.AuthorizationPending:
+			return relay.Invitation{ID: a.UID, URL: a.AuthorizationURL}, nil
+		case a.Failure != nil:
+			return relay.Invitation{}, a.Failure
+		}
+		g.signInChanged(name, a.Status)
+		return relay.Invitation{}, errors.New("a user has signed in just now; try again")
+	}
+}
+
+// signInChanged passes on what has become of a sign-in: those who wait are woken, and a server that can be
+// used now is connected.
+func (f *fleet) signInChanged(name string, status control.AuthorizationStatus) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.announce()
+	if status != control.AuthorizationAuthorized || f.phase != phaseReady || f.find(name) == nil {
+		return
+	}
+	e := f.g.engine.Load()
+	e.tasks.Go(func() {
+		if failed := e.relay.SignedIn(e.ctx, name); failed != nil {
+			f.g.log.Warn("server not usable after a sign-in", telemetry.KeyServer, name, telemetry.KeyError, failed)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.announce()
+	})
+}
+
+// awaitSignIns tells of the servers that wait for a user. The caller holds mu.
+func (f *fleet) awaitSignIns(servers []relay.Status) {
+	for _, s := range servers {
+		if s.State.State == relay.StateSignInRequired {
+			f.g.log.Warn("server needs a sign-in", telemetry.KeyServer, s.Name, telemetry.KeyHint, "mcp-gateway servers signin "+s.Name)
+		}
+	}
 }

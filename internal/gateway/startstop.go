@@ -176,11 +176,9 @@ func (f *fleet) mode() control.Mode {
 func (f *fleet) provision(p plan, settled func() error) *attempt {
 	f.uid, f.generation = rand.Text(), rand.Text()
 	f.plan, f.phase, f.failure, f.shared = p, phaseProvisioning, nil, nil
-	var members []relay.Member
 	if p.attach != "" {
 		f.shared = &asked{server: config.Server{Name: attachedName, Launch: catalog.Launch{Kind: catalog.Remote, URL: p.attach}}}
 		f.settle(f.shared, control.OutcomePending, "")
-		members = append(members, f.g.attachment(p.attach))
 	} else {
 		f.servers = nil
 		for _, server := range p.servers {
@@ -188,7 +186,6 @@ func (f *fleet) provision(p plan, settled func() error) *attempt {
 			a := &asked{server: server}
 			f.settle(a, control.OutcomePending, "")
 			f.servers = append(f.servers, a)
-			members = append(members, f.g.member(server))
 		}
 	}
 	e := f.g.newEngine()
@@ -201,17 +198,24 @@ func (f *fleet) provision(p plan, settled func() error) *attempt {
 	f.g.engine.Store(e)
 	f.tasks.Go(func() {
 		defer cancel(nil)
-		f.conclude(e, a, f.bringAllUp(ctx, e, p, members, settled))
+		f.conclude(e, a, f.bringAllUp(ctx, e, p, settled))
 	})
 	f.announce()
 	return a
 }
 
 // bringAllUp starts all servers within the budget.
-func (f *fleet) bringAllUp(ctx context.Context, e *engine, p plan, members []relay.Member, settled func() error) error {
+func (f *fleet) bringAllUp(ctx context.Context, e *engine, p plan, settled func() error) error {
 	limit := f.g.o.StartupTimeout
 	budget, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the start-up limit of %s has passed", limit))
 	defer cancel()
+	var members []relay.Member
+	if p.attach != "" {
+		members = append(members, f.g.attachment(p.attach))
+	}
+	for _, server := range p.servers {
+		members = append(members, f.g.member(server))
+	}
 	faults := f.g.missing(budget, p.servers)
 	if len(faults) == 0 {
 		faults = f.g.startServers(budget, e.relay, members)
@@ -246,7 +250,8 @@ func (f *fleet) conclude(e *engine, a *attempt, err error) {
 		}
 		f.phase = phaseReady
 		e.serves.Store(true)
-		_, tools := e.relay.Status()
+		servers, tools := e.relay.Status()
+		f.awaitSignIns(servers)
 		f.g.log.Info("gateway ready", telemetry.KeyURL, f.g.localURL(), telemetry.KeyTools, tools, telemetry.KeyDuration, time.Since(e.began))
 		return
 	}
