@@ -25,3 +25,21 @@ func TestSessionMakesNoConnectionToARemovedServer(t *testing.T) {
 		t.Error("the session keeps it")
 	}
 }
+
+func TestSessionForgetsARemovedServer(t *testing.T) {
+	r := New(t.Context(), Options{Log: slog.New(slog.DiscardHandler)})
+	dial := func(bool, upstream.Handler, upstream.Identity) upstream.Dialer { return nil }
+	x, y := r.newMember(Member{Name: "x", Dial: dial}), r.newMember(Member{Name: "y", Dial: dial})
+	st := &state{}
+	own := st.own(r, x, &downstream.Session{})
+	kept := watch{y.links[legacy], "u"}
+	for _, w := range []watch{{x.links[legacy], "u"}, {own, "u"}, kept} {
+		st.add(w, "u")
+	}
+	if l := st.forget(x); l != own || st.ownOf(x) != nil {
+		t.Errorf("its own connection is %p, not %p", l, own)
+	}
+	if _, there := st.watched[kept]; len(st.watched) != 1 || !there {
+		t.Errorf("%d subscriptions are left", len(st.watched))
+	}
+}
