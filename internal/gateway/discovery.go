@@ -118,6 +118,7 @@ type addArguments struct {
 type addedServer struct {
 	Server string   `json:"server"`
 	Tools  []string `json:"tools"`
+	Hint   string   `json:"hint,omitempty"`
 }
 
 // agentAdds adds a server of the catalogue. Of its definition an agent sets the declared properties alone:
@@ -143,9 +144,13 @@ func (f *fleet) agentAdds(ctx context.Context, q addArguments) (any, error) {
 		return nil, err
 	}
 	out := addedServer{Server: q.Server, Tools: []string{}}
+	signIn := relay.AuthorizeTool(q.Server)
 	for _, tool := range f.g.Tools() {
-		if tool.Server == q.Server {
+		switch {
+		case tool.Server == q.Server:
 			out.Tools = append(out.Tools, tool.Name)
+		case tool.Name == signIn && entry.Runs == catalog.Remote:
+			out.Hint = "a user has to sign in to it before its tools are there: call " + signIn
 		}
 	}
 	return out, nil

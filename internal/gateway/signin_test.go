@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/mcptest"
 )
@@ -238,6 +239,21 @@ func TestSeed2_ReauthorizeOnlyWhenANewSignInIsMeant(t *testing.T) {
 		t.Errorf("callback: %d %s", status, page)
 	}
 	equal(t, "the new ones serve", c.Call("read", "{}").Text(), "read done")
+}
+
+// An agent that adds a server is told how its user signs in.
+func TestSignIn_OfAServerThatAnAgentAdds(t *testing.T) {
+	as := mcptest.StartAuthorizationServer(t, nil)
+	cat, err := catalog.Parse([]byte(`{"cloud": {"description": "Far away.", "runs": "remote", "url": ` + quoted(mcptest.StartProtectedGo(t, as)) + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := prepare(t, map[string]entry{})
+	g.o.Dynamic, g.o.Catalog = true, cat
+	c := g.up().client("")
+	contains(t, says(t, c, "mcp-add", `{"server":"cloud"}`, false), `"tools":[]`, "call cloud-authorize")
+	contains(t, says(t, c, "mcp-add", `{"server":"cloud"}`, false), "call cloud-authorize")
+	contains(t, c.Call("cloud-authorize", "{}").Text(), as.URL)
 }
 
 // Removing a server takes its credentials along.

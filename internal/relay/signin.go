@@ -227,8 +227,8 @@ func (r *Relay) SignedIn(ctx context.Context, name string) *fault.Fault {
 // authorizing is the end of the name of a tool that stands for a server.
 const authorizing = "-authorize"
 
-// authorizeTool names the tool that stands for a server.
-func authorizeTool(server string) string {
+// AuthorizeTool names the tool that stands for a server.
+func AuthorizeTool(server string) string {
 	name := clean(server) + authorizing
 	if clean(server) != server || len(name) > maxName {
 		return shorten(name, origin{server, authorizing}, "")
@@ -243,7 +243,7 @@ func (now *roster) listAuthorizing(l *listing) {
 		if m.SignIn == nil || !m.routed.Load() || m.links[legacy].listing.Load() != nil {
 			continue
 		}
-		name := authorizeTool(server)
+		name := AuthorizeTool(server)
 		description := fmt.Sprintf("Signs in to the server %q, which takes requests only after that. The answer has the address to show to the user. The server's own tools are listed once the sign-in is complete.", server)
 		l.tools = append(l.tools, fmt.Appendf(nil, `{"name":%s,"description":%s,"inputSchema":{"type":"object","properties":{}}}`, wire.Quote(name), wire.Quote(description)))
 		l.own[name] = m.authorize
@@ -268,7 +268,7 @@ func (m *member) authorize(ctx context.Context, x *downstream.Exchange) {
 func (r *Relay) authorized(ctx context.Context, x *downstream.Exchange, name string) bool {
 	now := r.roster.Load()
 	for _, server := range now.names {
-		if now.members[server].SignIn != nil && name == authorizeTool(server) {
+		if now.members[server].SignIn != nil && name == AuthorizeTool(server) {
 			text := fmt.Sprintf("A user has signed in to the server %q, and its tools are listed.", server)
 			r.reply(ctx, x, completed(x, fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, wire.Quote(text))))
 			return true
