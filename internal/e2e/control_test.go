@@ -131,3 +131,23 @@ func TestF4_SignInFromTheCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// The Python and TypeScript clients are told when a server is added and when it is removed ("announce
+// tools/list_changed on success"), and see its tools come and go.
+func TestControl_ClientsAreToldOfServers(t *testing.T) {
+	for _, c := range clients() {
+		if c.program || strings.HasPrefix(c.name, "go") {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			g := newPlace(t).start(t, mcptest.Config(t, map[string][]string{"fake": nil}))
+			servers := fmt.Sprintf("%s --root %s servers", mcptest.Gateway(t), g.root)
+			add := fmt.Sprintf("told=%s add extra --config '%s'", servers, mcptest.Config(t, map[string][]string{"extra": {"-prefix=extra."}}))
+			remove := fmt.Sprintf("told=%s rm extra", servers)
+			got := passed(t, c, c.run(t, g.url, testToken, []string{add, remove}), []string{add, remove})
+			if !strings.Contains(got[add], `"extra.echo"`) || strings.Contains(got[remove], `"extra.echo"`) || !strings.Contains(got[remove], `"echo"`) {
+				t.Errorf("added: %s\nremoved: %s", got[add], got[remove])
+			}
+		})
+	}
+}

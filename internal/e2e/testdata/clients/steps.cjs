@@ -6,6 +6,8 @@
 'use strict';
 
 const assert = require('node:assert');
+const { exec } = require('node:child_process');
+const { promisify } = require('node:util');
 
 const STEP_LIMIT = 30_000;
 
@@ -142,6 +144,14 @@ function stepsOf(client, own) {
       await end();
       assert.ok((await own.names()).includes(name), 'the new tool is not listed');
       return 'changed';
+    },
+    // Runs a command that changes the tools, waits until the gateway tells of it, and lists them.
+    told: async (command) => {
+      const end = await own.watch({ tools: true });
+      await promisify(exec)(command);
+      await mail.toolsChanged.get();
+      await end();
+      return JSON.stringify(await own.names());
     },
     tool: (name) => text(name, {}),
     prompt_names: async () => JSON.stringify(await promptNames()),

@@ -177,6 +177,19 @@ class Steps:
         assert name in names, names
         return "changed"
 
+    async def told(self, command):
+        """Runs a command that changes the tools, waits until the gateway tells of it, and lists them."""
+        if self.modern:
+            async with self.listen(tools_list_changed=True) as events:
+                await anyio.run_process(command)
+                async for event in events:
+                    assert type(event).__name__ == "ToolsListChanged", event
+                    break
+        else:
+            await anyio.run_process(command)
+            await self.tools_changed.get()
+        return json.dumps(await self.names())
+
     # Running them.
 
     async def run(self, capabilities):
