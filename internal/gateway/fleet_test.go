@@ -321,3 +321,49 @@ func TestFleet_AttachTokenStaysWithItsGateway(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 }
+
+// Whatever comes at once, each request is answered, and in the end what is asked for is what runs.
+func TestFleet_EverythingAtOnce(t *testing.T) {
+	g := start(t, map[string]entry{"a": {Args: []string{"-tool=x"}}})
+	registrations := map[string]string{"b": g.fake("b", "-tool=b_tool"), "c": g.fake("c", "-tool=c_tool"), "bad": `{"bad":{"command":"no-such-command"}}`}
+	var wait sync.WaitGroup
+	for n := range 6 {
+		wait.Go(func() {
+			for i := range 12 {
+				server := []string{"b", "c", "bad"}[(n+i)%3]
+				method, path, body := "POST", gatewayPath+"/servers", addBody(server, registrations[server])
+				switch (n*5 + i) % 6 {
+				case 0:
+					method, path, body = "DELETE", gatewayPath+"/servers/"+server, ""
+				case 1:
+					path, body = gatewayPath+"/servers/"+server+"/restart", ""
+				case 2:
+					method, path, body = "GET", gatewayPath+"/servers", ""
+				case 3:
+					path, body = gatewayPath+"/start", "{}"
+					if n == 0 {
+						path, body = gatewayPath+"/stop", ""
+					}
+				}
+				r, err := g.ask(method, path, body, token)
+				if err != nil || r.status >= 500 {
+					t.Errorf("%s %s: %d %s, %v", method, path, r.status, r.body, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	g.stopGateway()
+	g.noProcessIsLeft()
+	g.api("POST", gatewayPath+"/start", `{"servers":["a"]}`)
+	g.until(control.GatewayReady)
+	for _, server := range []string{"b", "c"} {
+		if r := g.add(server, registrations[server]); r.status != 200 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	}
+	equal(t, "outcomes", outcomes(g.report()), "a=applied b=applied c=applied")
+	if tools := g.client("").Tools(); !slices.Equal(tools, []string{"x", "b_tool", "c_tool"}) {
+		t.Errorf("tools %v", tools)
+	}
+}
