@@ -61,9 +61,10 @@ func TestEmbeddedCatalogue_HasE2BsServersAndProperties(t *testing.T) {
 
 func TestEmbeddedCatalogue_EntriesAreComplete(t *testing.T) {
 	date := regexp.MustCompile(`^20\d\d-\d\d-\d\d$`)
-	runs := map[Kind]int{}
+	runs, levels := map[Kind]int{}, map[string]int{}
 	for _, e := range embedded(t).Entries() {
 		runs[e.Runs]++
+		levels[e.Proven.Level]++
 		problem := func(format string, args ...any) { t.Errorf(e.Name+": "+format, args...) }
 		if e.Title == "" || !strings.HasSuffix(e.Description, ".") || strings.Contains(e.Description, "\n") {
 			problem("title %q, description %q", e.Title, e.Description)
@@ -97,6 +98,9 @@ func TestEmbeddedCatalogue_EntriesAreComplete(t *testing.T) {
 	want := map[Kind]int{NPM: 69, PyPI: 77, Go: 12, Crate: 2, Git: 69, Remote: 28, None: 8}
 	if diff := cmp.Diff(want, runs); diff != "" {
 		t.Error(diff)
+	}
+	if levels[Started] < 100 {
+		t.Errorf("%d servers have been seen to start, which were over a hundred once", levels[Started])
 	}
 }
 
