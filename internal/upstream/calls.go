@@ -229,8 +229,8 @@ func (cs *calls) progress(m wire.Msg) {
 	sink.Progress(m)
 }
 
-// withToken finds the one call with a progress token, nil where there is none or several.
-func (cs *calls) withToken(token []byte) (found *call) {
+// withToken finds the sink of the one call with a progress token, nil where there is none or several.
+func (cs *calls) withToken(token []byte) (found Sink) {
 	if token == nil {
 		return nil
 	}
@@ -243,7 +243,7 @@ func (cs *calls) withToken(token []byte) (found *call) {
 				if found != nil {
 					return nil
 				}
-				found = k
+				found = k.sink
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 type exchange struct {
 	c      *streamable
 	k      *call
+	sink   Sink // the call's, which that may forget
 	method string
 	params []byte
 	ctx    context.Context
@@ -49,7 +50,7 @@ func (x *exchange) fail(err error) {
 	if x.c.ctx.Err() != nil {
 		err = x.c.lost(x.c.Err())
 	}
-	x.k.sink.Done(wire.Msg{}, err)
+	x.sink.Done(wire.Msg{}, err)
 }
 
 // do is nil where the call is answered, or will be.
@@ -178,8 +179,11 @@ func (x *exchange) mismatch(m wire.Msg) bool {
 // server has the request already, a notification.
 func (x *exchange) cancelled(k *call, params []byte) {
 	if !x.c.modern && x.method != "initialize" && x.sent.whole.Load() {
-		// A server that is gone needs no cancellation.
-		_ = x.c.Notify("notifications/cancelled", k.cancellation(params))
+		x.c.farewell(x.c, k, params, func(ctx context.Context, note []byte) error {
+			return x.c.oneWay(ctx, "notifications/cancelled", note)
+		})
+	} else {
+		k.settle()
 	}
 	x.stop()
 }

@@ -97,7 +97,7 @@ func FuzzRemoteAnswer(f *testing.F) {
 		c.slots = nil // answers are refused
 		defer c.shut()
 		sink := &countingSink{t: t}
-		x := &exchange{c: c, method: "tools/call", again: true}
+		x := &exchange{c: c, sink: sink, method: "tools/call", again: true}
 		x.k, _ = c.calls.add(x, sink, Request{Token: []byte(`"t"`)}, false)
 		x.ctx, x.stop = context.WithCancel(c.ctx)
 		response := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, ContentLength: -1,

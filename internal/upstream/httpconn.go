@@ -136,6 +136,29 @@ func (c *httpConn) background(rpc string, send func(ctx context.Context) error) 
 	return nil
 }
 
+// lingers tells whether a call is to linger where it is cancelled: not one of the handshake, and not the
+// ping that tells when a cancellation was read.
+func (c *httpConn) lingers(r Request) bool { return c.hello.Load() != nil && r.Method != "ping" }
+
+// farewell tells a server that a call is cancelled. A ping behind that tells when the server has read it:
+// until then, what it asks elsewhere than on the call's own stream may be for the call.
+func (c *httpConn) farewell(conn Conn, k *call, params []byte, send func(ctx context.Context, note []byte) error) {
+	note := wire.Notification("notifications/cancelled", k.cancellation(params))
+	time.AfterFunc(lingerFor, k.settle)
+	err := c.background("notifications/cancelled", func(ctx context.Context) error {
+		if err := send(ctx, note); err != nil || !k.lingers {
+			return err
+		}
+		defer k.heard()
+		// A server that has no ping has read what came before it all the same.
+		_, _ = Ask(ctx, conn, "ping", nil)
+		return nil
+	})
+	if err != nil { // a server that is gone needs no cancellation
+		k.settle()
+	}
+}
+
 // oneWayLimit bounds the wait for the HTTP answer to a message that has none of its own.
 const oneWayLimit = 30 * time.Second
 

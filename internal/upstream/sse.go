@@ -140,6 +140,7 @@ func (c *sse) Begin(r Request, sink Sink) (Call, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.lingers = c.lingers(r)
 	p.ctx, p.stop = context.WithCancel(c.ctx)
 	body := wire.Request(k.id, r.Method, k.params(r.Params))
 	started := c.spawn(func() {
@@ -174,8 +175,11 @@ type posting struct {
 // cancelled implements canceller.
 func (p *posting) cancelled(k *call, params []byte) {
 	if p.method != "initialize" && p.sent.whole.Load() {
-		// A server that is gone needs no cancellation.
-		_ = p.c.Notify("notifications/cancelled", k.cancellation(params))
+		p.c.farewell(p.c, k, params, func(ctx context.Context, note []byte) error {
+			return p.c.oneWay(ctx, "notifications/cancelled", note)
+		})
+	} else {
+		k.settle()
 	}
 	p.stop()
 }

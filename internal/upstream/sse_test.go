@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -168,15 +169,20 @@ func TestSSE(t *testing.T) {
 			t.Errorf("first %v, second %v", first.progress, second.progress)
 		}
 		first.call.Cancel(nil)
-		for {
+		cancelled := func() (params []byte) {
 			s.mu.Lock()
-			last := s.requests[len(s.requests)-1]
-			s.mu.Unlock()
-			if last.rpc == "notifications/cancelled" {
-				sameBytes(t, "the notification", last.msg.Params, []byte(`{"requestId":2}`))
-				break
+			defer s.mu.Unlock()
+			for _, q := range s.requests {
+				if q.rpc == "notifications/cancelled" {
+					params = q.msg.Params
+				}
 			}
+			return params
 		}
+		for cancelled() == nil {
+			runtime.Gosched()
+		}
+		sameBytes(t, "the notification", cancelled(), []byte(`{"requestId":2}`))
 	})
 	t.Run("answers in the wrong place, and none", func(t *testing.T) {
 		s := newOldServer(t)

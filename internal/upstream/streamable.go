@@ -55,12 +55,13 @@ const drainSession = 5 * time.Second
 
 // Begin implements Conn.
 func (c *streamable) Begin(r Request, sink Sink) (Call, error) {
-	x := &exchange{c: c, method: r.Method, params: r.Params}
+	x := &exchange{c: c, sink: sink, method: r.Method, params: r.Params}
 	k, err := c.calls.add(x, sink, r, false)
 	if err != nil {
 		return nil, err
 	}
 	x.k = k
+	k.lingers = !c.modern && c.lingers(r)
 	x.ctx, x.stop = context.WithCancel(c.ctx)
 	if !c.spawn(x.run) {
 		x.stop()
@@ -304,7 +305,7 @@ func (c *streamable) owner(id []byte, x *exchange, own bool) *call {
 func (c *streamable) message(m wire.Msg, x *exchange, own bool) {
 	seen := Conn(c)
 	if x != nil && !x.answered {
-		seen = onCall{c, x.k.sink}
+		seen = onCall{c, x.sink}
 	}
 	switch {
 	case m.IsResponse():
@@ -336,11 +337,11 @@ func (c *streamable) learn(k *call, m wire.Msg) {
 func (c *streamable) progress(m wire.Msg, x *exchange) {
 	if x != nil {
 		if x.k.live() {
-			x.k.sink.Progress(m)
+			x.sink.Progress(m)
 		}
 		return
 	}
-	if k := c.calls.withToken(wire.Get(m.Params, "progressToken")); k != nil {
-		k.sink.Progress(m)
+	if sink := c.calls.withToken(wire.Get(m.Params, "progressToken")); sink != nil {
+		sink.Progress(m)
 	}
 }

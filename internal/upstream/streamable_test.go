@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"mcp-gateway/internal/secret"
 	"mcp-gateway/internal/wire"
@@ -344,4 +346,37 @@ func TestB26_SessionIsNotKnown(t *testing.T) {
 		}
 		<-closed
 	})
+}
+
+// A server that asks on the stream of its GET may do so for a call until it has read that the call is
+// cancelled, as by stdio.
+func TestTrap14_CancelledRemoteCallLingers(t *testing.T) {
+	s := newWebServer(t)
+	reached, pinged, answer := make(chan bool, 1), make(chan bool, 1), make(chan bool)
+	s.on("tools/call", func(w http.ResponseWriter, r *http.Request, q request) {
+		reached <- true
+		hang(w, r, q)
+	})
+	s.on("ping", func(w http.ResponseWriter, _ *http.Request, q request) {
+		pinged <- true
+		<-answer
+		writeJSON(w, wire.Reply(q.msg.ID, []byte("{}")))
+	})
+	p := dialRemote(t, s.URL)
+	r := p.begin("echo", "{}", "")
+	<-reached
+	r.call.Cancel([]byte(`{"reason":"enough"}`))
+	<-pinged
+	if got := s.got("notifications/cancelled"); len(got) != 1 || !strings.Contains(string(got[0].body), `"reason":"enough"`) {
+		t.Errorf("before the ping came %v", got)
+	}
+	if !slices.Contains(p.conn.InFlight(), Sink(r)) {
+		t.Error("it is forgotten before the server has read the cancellation")
+	}
+	close(answer)
+	for end := time.Now().Add(patience); slices.Contains(p.conn.InFlight(), Sink(r)); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is not forgotten")
+		}
+	}
 }
