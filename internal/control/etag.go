@@ -1,6 +1,9 @@
 package control
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // An entity tag is compared as RFC 9110, section 8.8.3.2, has it.
 
@@ -8,29 +11,16 @@ import "strings"
 // well formed names none.
 func matchesWeakly(header []string, tag string) bool {
 	tags, all, valid := parseTags(header)
-	if !valid || all {
-		return valid && all
-	}
-	for _, t := range tags {
-		if strings.TrimPrefix(t, "W/") == strings.TrimPrefix(tag, "W/") {
-			return true
-		}
-	}
-	return false
+	return valid && (all || slices.ContainsFunc(tags, func(t string) bool {
+		return strings.TrimPrefix(t, "W/") == tag
+	}))
 }
 
-// matchesStrongly says whether an If-Match names the tag: a weak tag never does.
+// matchesStrongly says whether an If-Match names the tag. The gateway's tags are strong, so a weak one of the
+// header equals none.
 func matchesStrongly(header []string, tag string) bool {
 	tags, all, valid := parseTags(header)
-	if !valid || all {
-		return valid && all
-	}
-	for _, t := range tags {
-		if t == tag && !strings.HasPrefix(t, "W/") {
-			return true
-		}
-	}
-	return false
+	return valid && (all || slices.Contains(tags, tag))
 }
 
 // parseTags splits the values of a header into tags, which keep their quotes and W/.
