@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -104,6 +105,8 @@ type gateway struct {
 // *daemon.AlreadyRunning, or another error, and nothing is left behind. With Early it calls ready as soon
 // as it listens.
 func Run(ctx context.Context, o Options, ready func(control.Status) error) (err error) {
+	light := make(ballast, ballastSize)
+	defer runtime.KeepAlive(light)
 	lock, err := daemon.Acquire(o.Paths, daemon.Info{Listen: o.Listen})
 	if err != nil {
 		return err
@@ -165,7 +168,6 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 	limit := failLimit
 	resting, wake := context.WithCancel(g.base)
 	if err == nil {
-		giveBack()
 		group.Go(func() error { rest(resting); return nil })
 		limit = stopLimit
 		select {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
@@ -16,7 +15,8 @@ import (
 
 // ballast is address space that the collector counts as heap in use. Without it a gateway, whose heap is
 // of a few megabytes, would collect every 4 MiB that pass through. Nothing ever touches it, so it takes
-// no memory itself, and a large heap is collected as often as without.
+// no memory itself, and a large heap is collected as often as without. It is made before the heap has free
+// pages that would have to be cleared for it.
 type ballast []byte
 
 const ballastSize = 24 << 20
@@ -27,10 +27,9 @@ const (
 	restAbove = 1 << 20                // bytes allocated since memory was given back that are worth doing so again
 )
 
-// rest returns the heap's free pages whenever the gateway has come to rest after work, until ctx ends.
+// rest gives memory back whenever the gateway has come to rest after its start or work, until ctx ends.
 func rest(ctx context.Context) {
-	light := make(ballast, ballastSize)
-	defer runtime.KeepAlive(light)
+	giveBack()
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(allocated)
 	last := allocated[0].Value.Uint64()
@@ -46,16 +45,16 @@ func rest(ctx context.Context) {
 		metrics.Read(allocated)
 		now := allocated[0].Value.Uint64()
 		if now-last < restBelow && now-returned > restAbove {
-			debug.FreeOSMemory()
+			giveBack()
 			returned = now
 		}
 		last = now
 	}
 }
 
-// giveBack returns the memory that only starting needed: the heap's free pages, and the pages of the
-// program file that are mapped, most of which (flags, catalogue, clones) are not looked at again. What
-// is needed after all is mapped anew from the page cache at its first use.
+// giveBack returns the memory that is not needed now: the heap's free pages, and the pages of the program
+// file that are mapped, most of which (flags, catalogue, clones, what the collector reads) are not looked
+// at again soon. What is needed after all is mapped anew from the page cache at its first use.
 func giveBack() {
 	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
@@ -21,6 +22,8 @@ var sink []byte
 // The ballast lets garbage pile up; what work leaves behind does not stay.
 func TestRest_GivesBackWhatWorkLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		light := make(ballast, ballastSize)
+		defer runtime.KeepAlive(light)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go rest(ctx)
