@@ -50,6 +50,9 @@ func runDaemon(ctx context.Context, a *app) error {
 	}
 	reported := false
 	fail := func(err error, on *ground) error {
+		if errors.Is(err, daemon.ErrLauncherGone) {
+			return err // to the launcher, if it is there, that would be news of itself
+		}
 		failure := &startFailure{err: err, scrub: secret.NewScrubber(given.tokens())}
 		if on != nil {
 			failure.warnings, failure.scrub = on.checked.Warnings, on.scrub

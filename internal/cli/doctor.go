@@ -79,7 +79,7 @@ func checkProgram(path, name, hint string) checkResult {
 			return checkResult{Name: name, OK: true, Detail: file}
 		}
 	}
-	return checkResult{Name: name, Detail: "not found on PATH " + path, Hint: hint}
+	return checkResult{Name: name, Detail: "not found on the PATH " + path, Hint: hint}
 }
 
 func checkCatalog(a *app) checkResult {
@@ -111,7 +111,7 @@ func checkWritable(name, path string) checkResult {
 func checkGateway(ctx context.Context, a *app) []checkResult {
 	status, err := a.control().Status(ctx)
 	if errors.Is(err, control.ErrNotRunning) {
-		return []checkResult{{Name: "gateway", Detail: "not running", Hint: `start one with "mcp-gateway --config JSON"`},
+		return []checkResult{{Name: "gateway", Detail: "not running", Hint: a.notRunningHint()},
 			checkPort(a.global.listen)}
 	}
 	if err != nil {

@@ -21,6 +21,9 @@ const (
 	exitTool         = 5
 )
 
+// notRunning is the name of an error that most commands can meet.
+const notRunning = "not_running"
+
 // verdict is what an error means to the caller.
 type verdict struct {
 	exit    int
@@ -77,8 +80,7 @@ func judge(err error) verdict {
 		return verdict{exit: exitFailed, code: "port_in_use",
 			hint: "end that program, or choose another address with --listen", details: portDetails(port)}
 	case errors.Is(err, control.ErrNotRunning):
-		return verdict{exit: exitNotRunning, code: "not_running",
-			hint: `start one with "mcp-gateway --config JSON"`}
+		return verdict{exit: exitNotRunning, code: notRunning}
 	case errors.As(err, &died):
 		return verdict{exit: exitFailed, code: "gateway_died", details: map[string]any{"ended": died.Ended, "lines": died.Lines}}
 	case errors.Is(err, daemon.ErrLimit):

@@ -44,6 +44,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--config {} --expose some", "invalid argument \"some\" for \"--expose\" flag: allowed are all, tools\nhint: see \"mcp-gateway --help\"\n"},
 		{"--config {} --max-body 0", "invalid argument \"0\" for \"--max-body\" flag: a number of bytes above 0 is needed, as in 64MiB\nhint: see \"mcp-gateway --help\"\n"},
 		{"--config {} --max-calls 0", "--max-calls 0: a number above 0 is needed\nhint: see \"mcp-gateway --help\"\n"},
+		{"--config {} --session-idle 0s", "--session-idle 0s: a time above 0 is needed, as in 30m\nhint: see \"mcp-gateway --help\"\n"},
 		{"--config {} --allow-origin example.com", "--allow-origin \"example.com\": an origin is needed, as in https://example.com\nhint: see \"mcp-gateway --help\"\n"},
 		{"{}", "unknown command \"{}\": give the configuration as --config JSON\nhint: see \"mcp-gateway --help\"\n"},
 		{"daemon", "daemon is started by mcp-gateway itself: "},

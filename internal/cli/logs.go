@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -42,5 +43,24 @@ func runLogs(ctx context.Context, o *logsOptions) error {
 		return &statedError{verdict: verdict{exit: exitNotRunning, code: "no_log"},
 			err: fmt.Errorf("there is no log at %q: no gateway has run here", path)}
 	}
-	return telemetry.Tail(ctx, path, o.server, o.follow, o.lines, o.Out)
+	out := &countingWriter{Writer: o.Out}
+	if err := telemetry.Tail(ctx, path, o.server, o.follow, o.lines, out); err != nil {
+		return err
+	}
+	if out.written == 0 && o.server != "" && o.lines != 0 {
+		fmt.Fprintf(o.Err, "no line of a server %q in %s\n", o.server, path)
+	}
+	return nil
+}
+
+// countingWriter knows whether anything was written.
+type countingWriter struct {
+	io.Writer
+	written int
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.written += n
+	return n, err
 }

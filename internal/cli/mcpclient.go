@@ -30,8 +30,9 @@ func (r *remoteFlags) bind(cmd *cobra.Command) {
 // mcpClient is a session with a gateway. The SDK speaks the protocol; results are taken from the wire,
 // since its types would change them.
 type mcpClient struct {
-	session *mcp.ClientSession
-	wire    *wireTap
+	session  *mcp.ClientSession
+	wire     *wireTap
+	progress bool // ask tools for their progress
 }
 
 // tool is what the commands read of a tool; raw is the whole definition as the server sent it.
@@ -57,8 +58,11 @@ func connect(ctx context.Context, a *app, r remoteFlags) (*mcpClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "mcp-gateway-cli", Version: readVersion().Version},
-		&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	features := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}
+	if a.errIsTerminal() {
+		features.ProgressNotificationHandler = a.showProgress
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "mcp-gateway-cli", Version: readVersion().Version}, features)
 	options := &mcp.ClientSessionOptions{}
 	if r.url == "" {
 		// For a client of 2026-07-28 the gateway adds what that revision wants to the results of older
@@ -75,7 +79,7 @@ func connect(ctx context.Context, a *app, r remoteFlags) (*mcpClient, error) {
 		wire.next.CloseIdleConnections()
 		return nil, fmt.Errorf("connect to %s: %w", wire.name, wire.explain(ctx, err))
 	}
-	return &mcpClient{session: session, wire: wire}, nil
+	return &mcpClient{session: session, wire: wire, progress: a.errIsTerminal()}, nil
 }
 
 // endpointOf returns the way to the gateway and its URL.
@@ -146,7 +150,11 @@ func (c *mcpClient) tools(ctx context.Context) ([]tool, error) {
 // call calls a tool and returns the result object as the server sent it.
 func (c *mcpClient) call(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 	return c.result(ctx, "tools/call", func() error {
-		_, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: arguments})
+		params := &mcp.CallToolParams{Name: name, Arguments: arguments}
+		if c.progress {
+			params.SetProgressToken(1)
+		}
+		_, err := c.session.CallTool(ctx, params)
 		return err
 	})
 }
@@ -168,6 +176,14 @@ func (c *mcpClient) result(ctx context.Context, method string, request func() er
 	return nil, c.wire.explain(ctx, err)
 }
 
+// refusedToken says whether there was a token to refuse.
+func (t *wireTap) refusedToken() string {
+	if t.token == "" {
+		return "not authorized, no token is set"
+	}
+	return "not authorized, the token was refused"
+}
+
 // explain turns a failure of the transport into what it means: not allowed, not there, interrupted.
 func (t *wireTap) explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
@@ -177,8 +193,11 @@ func (t *wireTap) explain(ctx context.Context, err error) error {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return &statedError{verdict: verdict{exit: exitUnauthorized, code: "not_authorized",
-			hint: "set " + clientTokenVariable + " to the gateway's token"},
-			err: fmt.Errorf("not authorized: HTTP status %d", status)}
+			hint: "set " + clientTokenVariable + " to the endpoint's token; a gateway keeps its own in /etc/mcp-gateway/.token"},
+			err: fmt.Errorf("%s: HTTP status %d", t.refusedToken(), status)}
+	case status == http.StatusNotFound:
+		return &statedError{verdict: verdict{exit: exitNotRunning, code: "unreachable", hint: "the path of a gateway's MCP endpoint is /mcp"},
+			err: fmt.Errorf("no MCP endpoint: HTTP status %d", status)}
 	case status == http.StatusServiceUnavailable:
 		return &statedError{verdict: verdict{exit: exitNotRunning, code: "not_ready"}, err: errors.New("gateway is not ready")}
 	case errors.Is(failed, control.ErrNotRunning):
@@ -186,7 +205,7 @@ func (t *wireTap) explain(ctx context.Context, err error) error {
 	case errors.Is(failed, fs.ErrPermission):
 		return failed
 	case failed != nil:
-		return &statedError{verdict: verdict{exit: exitNotRunning, code: "unreachable"}, err: failed}
+		return &statedError{verdict: verdict{exit: exitNotRunning, code: "unreachable", hint: "are host and port right, and does a server run there?"}, err: failed}
 	}
 	var answered *jsonrpc.Error
 	if errors.As(err, &answered) {

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -22,6 +24,27 @@ func newServersCommand(a *app) *cobra.Command {
 All of it goes over the gateway's socket and needs no token. Connected clients are told when tools come
 and go.`
 	return cmd
+}
+
+const listsServers = `"mcp-gateway servers ls" lists them`
+
+// advise adds what can be done about a server that the gateway has refused to deal with; unknown is for one
+// that is not there.
+func advise(err error, name, unknown string) error {
+	var told *control.Error
+	if !errors.As(err, &told) {
+		return err
+	}
+	v := toldVerdict(told)
+	switch {
+	case told.Code == control.NotFound:
+		v.hint = unknown
+	case told.Code == control.FailedPrecondition && len(told.Details) > 0: // why it did not start
+		v.hint = fmt.Sprintf("its last lines are shown by %q", "mcp-gateway logs --server "+shellQuote(name))
+	default:
+		return err
+	}
+	return &statedError{verdict: v, err: err}
 }
 
 // serverRow is a server as scripts read it.
@@ -99,7 +122,7 @@ func runServersList(ctx context.Context, a *app) error {
 	for _, server := range servers {
 		row := newServerRow(server)
 		rows = append(rows, row)
-		t.add(row.Name, row.Type, row.State, row.pid(), strconv.Itoa(row.Restarts), strconv.Itoa(row.Tools), row.LastError)
+		t.add(row.Name, cmp.Or(row.Type, "-"), row.State, row.pid(), strconv.Itoa(row.Restarts), strconv.Itoa(row.Tools), row.LastError)
 	}
 	if a.global.json {
 		return writeJSON(a.Out, rows)
@@ -123,7 +146,7 @@ Values of variables, headers and secret properties are never shown.`,
 func runServersInspect(ctx context.Context, a *app, name string) error {
 	server, err := a.control().Server(ctx, name)
 	if err != nil {
-		return err
+		return advise(err, name, listsServers)
 	}
 	row := newServerRow(server)
 	if a.global.json {

@@ -63,24 +63,24 @@ func TestServers(t *testing.T) {
 		{"servers inspect time", 0, "name:     time\ntype:     stdio\nstate:    ready\nsince:    2026-01-02T03:04:05Z\noutcome:  applied\npid:      8\nrestarts: 0\ntools:    2\n" +
 			"kind:     command\nruns:     server time\nenvs:     KEY\n", ""},
 		{"servers inspect time --json", 0, timeRow + `,"definition":{"kind":"command","runs":"server time","envs":["KEY"],"headers":[]}}` + "\n", ""},
-		{"servers inspect tmie", 1, "", "read server \"tmie\": there is no server \"tmie\"\n"},
-		{"servers inspect tmie --json", 1, "", `{"error":{"code":"not_found","message":"read server \"tmie\": there is no server \"tmie\"","details":{}}}` + "\n"},
+		{"servers inspect tmie", 1, "", "read server \"tmie\": there is no server \"tmie\"\nhint: \"mcp-gateway servers ls\" lists them\n"},
+		{"servers inspect tmie --json", 1, "", `{"error":{"code":"not_found","message":"read server \"tmie\": there is no server \"tmie\"","hint":"\"mcp-gateway servers ls\" lists them","details":{}}}` + "\n"},
 		{"servers add time", 0, "", ""},
 		{"servers add mail", 0, "", "server \"mail\" waits for a sign-in: mcp-gateway servers signin mail\n"},
 		{"servers add mail --json", 0, mailRow + `,"definition":{"kind":"command","runs":"server mail","envs":["KEY"],"headers":[]}}` + "\n", ""},
 		{`servers add own --config {"own":{"command":"x"}}`, 0, "", ""},
-		{`servers add own2 --config {"other":{}}`, 1, "", "add server \"own2\": the registration does not define \"own2\" alone\n"},
+		{`servers add own2 --config {"other":{}}`, 2, "", "add server \"own2\": the definition must name \"own2\" and nothing else\nhint: the form is '{\"own2\": {…}}'\n"},
 		{`servers add own2 --config []`, 2, "", "add server \"own2\": registration has to be an object\n"},
 		{`servers add own2 --config {`, 2, "", "read the definition: not valid JSON at line 1, column 2: it ends too early\n"},
 		{`servers add own2 --config {} --config-file x`, 2, "", "several configurations given: use one of --config, --config-file and -\nhint: see \"mcp-gateway servers add --help\"\n"},
-		{"servers add nobody", 1, "", "add server \"nobody\": there is no server \"nobody\"\n"},
+		{"servers add nobody", 1, "", "add server \"nobody\": there is no server \"nobody\"\nhint: \"mcp-gateway catalog search WORD\" finds servers, and --config JSON defines another\n"},
 		{"servers add broken", 1, "", "add server \"broken\": server \"broken\": exit status 1\n"},
 		{"servers ls", 0, "broken\tstdio\tfailed\t-\t0\t0\texit status 1\nmail\tremote\tsign_in_required\t-\t0\t0\t\nown\tstdio\tready\t8\t0\t2\t\ntime\tstdio\tready\t8\t0\t2\t\n", ""},
 		{"status", 0, "time\tready\t8\t0\t2\t\nmail\tsign_in_required\t-\t0\t0\t\nown\tready\t8\t0\t2\t\n", ""},
 		{"servers restart time", 0, "", ""},
 		{"servers restart broken", 1, "", "restart server \"broken\": server \"broken\": exit status 1\n"},
 		{"servers rm own", 0, "", ""},
-		{"servers rm own", 1, "", "remove server \"own\": there is no server \"own\"\n"},
+		{"servers rm own", 1, "", "remove server \"own\": there is no server \"own\"\nhint: \"mcp-gateway servers ls\" lists them\n"},
 		{"servers rm mail --json", 0, `{"name":"mail","removed":true}` + "\n", ""},
 		{"servers add github/o/r", 0, "", "server \"github/o/r\" waits for a sign-in: mcp-gateway servers signin github/o/r\n"},
 		{"servers rm github/o/r", 0, "", ""},
@@ -104,7 +104,7 @@ func TestServers(t *testing.T) {
 func TestServers_NoGateway(t *testing.T) {
 	root := t.TempDir()
 	for _, args := range []string{"servers ls", "servers inspect x", "servers add x", "servers rm x", "servers restart x", "servers signin x"} {
-		step{args, 4, "", "gateway is not running\nhint: start one with \"mcp-gateway --config JSON\"\n"}.check(t, root)
+		step{args, 4, "", "gateway is not running\nhint: none answers at " + root + "/run/mcp-gateway.sock; start one with \"mcp-gateway --config JSON\", or give the --root of one that runs\n"}.check(t, root)
 	}
 }
 

@@ -45,19 +45,20 @@ func newServersAddCommand(a *app) *cobra.Command {
 
 // runServersAdd adds a server, and says what it waits for where it does.
 func runServersAdd(cmd *cobra.Command, o *serversAddOptions, name string) error {
-	registration, err := o.registration(cmd)
+	registration, err := o.registration(cmd, name)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
+	defer o.waitingForServer(name)()
 	if _, err := o.control().AddServer(ctx, control.AddRequest{Server: name, Registration: registration}); err != nil {
-		return err
+		return advise(err, name, "\"mcp-gateway catalog search WORD\" finds servers, and --config JSON defines another")
 	}
 	return o.showAfter(ctx, name)
 }
 
 // registration is the definition that was given, nil for none.
-func (o *serversAddOptions) registration(cmd *cobra.Command) (json.RawMessage, error) {
+func (o *serversAddOptions) registration(cmd *cobra.Command, name string) (json.RawMessage, error) {
 	if !cmd.Flags().Changed("config") && !cmd.Flags().Changed("config-file") {
 		return nil, nil
 	}
@@ -69,7 +70,16 @@ func (o *serversAddOptions) registration(cmd *cobra.Command) (json.RawMessage, e
 	if fault != nil {
 		return nil, badConfig(fmt.Errorf("read the definition: %w", fault), "")
 	}
+	if members, ok := document.Object(registration); ok && (len(members) != 1 || members[0].Name != name) {
+		return nil, badConfig(fmt.Errorf("add server %q: the definition must name %q and nothing else", name, name),
+			fmt.Sprintf("the form is '{%q: {…}}'", name))
+	}
 	return registration, nil
+}
+
+// waitingForServer tells a person why a start takes long.
+func (a *app) waitingForServer(name string) (done func()) {
+	return a.waiting("waiting for server %q, which may be installed first; its lines: mcp-gateway logs -f --server %s", name, shellQuote(name))
 }
 
 // showAfter tells a script how the server is now, and a person only what is left to do.
@@ -100,7 +110,7 @@ Its tools go at once, its calls in flight end with an error, its processes end.`
 		ValidArgsFunction: a.completeOneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.control().RemoveServer(cmd.Context(), args[0]); err != nil || !a.global.json {
-				return err
+				return advise(err, args[0], listsServers)
 			}
 			return writeJSON(a.Out, map[string]any{"removed": true, "name": args[0]})
 		},
@@ -118,8 +128,9 @@ try.`,
 		Args:              one("NAME"),
 		ValidArgsFunction: a.completeOneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			defer a.waitingForServer(args[0])()
 			if _, err := a.control().RestartServer(cmd.Context(), args[0]); err != nil {
-				return err
+				return advise(err, args[0], listsServers)
 			}
 			return a.showAfter(cmd.Context(), args[0])
 		},

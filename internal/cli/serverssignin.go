@@ -80,7 +80,7 @@ func newSignInRow(server string, a control.Authorization) signInRow {
 func runSignIn(ctx context.Context, o *signInOptions, server string) error {
 	got, err := o.control().Authorize(ctx, server, control.AuthorizeRequest{ForceReauth: o.force})
 	if err != nil {
-		return err
+		return advise(err, server, listsServers)
 	}
 	if err := o.show(server, got); err != nil {
 		return err

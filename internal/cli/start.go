@@ -43,14 +43,15 @@ type startOptions struct {
 
 // tuning are the settings that a gateway is started with. They travel to the daemon as JSON.
 type tuning struct {
-	AllowedOrigins []string `json:"allowed_origins,omitempty"`
-	Expose         choice   `json:"expose,omitempty"`
-	LogLevel       choice   `json:"log_level,omitempty"`
-	GitHubURL      string   `json:"github_url,omitempty"`
-	MaxBody        size     `json:"max_body"`
-	MaxMessage     size     `json:"max_message"`
-	MaxSessions    int      `json:"max_sessions"`
-	MaxCalls       int      `json:"max_calls"`
+	AllowedOrigins []string      `json:"allowed_origins,omitempty"`
+	Expose         choice        `json:"expose,omitempty"`
+	LogLevel       choice        `json:"log_level,omitempty"`
+	GitHubURL      string        `json:"github_url,omitempty"`
+	MaxBody        size          `json:"max_body"`
+	MaxMessage     size          `json:"max_message"`
+	MaxSessions    int           `json:"max_sessions"`
+	MaxCalls       int           `json:"max_calls"`
+	SessionIdle    time.Duration `json:"session_idle"`
 
 	Wait      bool   `json:"wait"`
 	Static    bool   `json:"static,omitempty"`
@@ -73,13 +74,17 @@ func (o *startOptions) bind(cmd *cobra.Command) {
 	flags.Var(&t.MaxMessage, "max-message", "largest message of a server, a `SIZE` as in 64MiB")
 	flags.IntVar(&t.MaxSessions, "max-sessions", 1000, "at most `N` sessions at a time")
 	flags.IntVar(&t.MaxCalls, "max-calls", 1000, "at most `N` calls in flight")
+	flags.DurationVar(&t.SessionIdle, "session-idle", 30*time.Minute, "end a session that was idle for `DURATION`")
 	flags.StringVar(&t.GitHubURL, "github-url", "", "clone github/OWNER/REPO from this `URL` instead of GitHub")
+	for _, flag := range []string{"expose", "log-level"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(flags.Lookup(flag).Value.(*choiceValue).allowed, cobra.ShellCompDirectiveNoFileComp))
+	}
 	o.bindControl(cmd)
 	for name, variable := range map[string]string{
 		"allow-origin": "MCP_GATEWAY_ALLOW_ORIGIN", "expose": "MCP_GATEWAY_EXPOSE",
 		"log-level": "MCP_GATEWAY_LOG_LEVEL", "max-body": "MCP_GATEWAY_MAX_BODY", "max-message": "MCP_GATEWAY_MAX_MESSAGE",
 		"max-sessions": "MCP_GATEWAY_MAX_SESSIONS", "max-calls": "MCP_GATEWAY_MAX_CALLS",
-		"github-url": "MCP_GATEWAY_GITHUB_URL",
+		"github-url": "MCP_GATEWAY_GITHUB_URL", "session-idle": "MCP_GATEWAY_SESSION_IDLE",
 	} {
 		fromEnvironment(flags, name, variable)
 	}
@@ -175,6 +180,9 @@ func (o *startOptions) check() error {
 			return usage(fmt.Errorf("%s %d: a number above 0 is needed", limit.flag, limit.value))
 		}
 	}
+	if o.tuning.SessionIdle <= 0 {
+		return usage(fmt.Errorf("--session-idle %s: a time above 0 is needed, as in 30m", o.tuning.SessionIdle))
+	}
 	for _, origin := range o.tuning.AllowedOrigins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" {
@@ -243,6 +251,7 @@ func runStart(cmd *cobra.Command, o *startOptions, args []string) error {
 	if err != nil {
 		return fmt.Errorf("find the own program: %w", err)
 	}
+	done := o.waiting("waiting for the servers to be ready, at most %s; what they say: mcp-gateway logs -f", given.StartupTimeout)
 	report, err := daemon.Launch(cmd.Context(), daemon.LaunchOptions{
 		Argv:     daemonArgv(program, o.global.root),
 		Env:      o.env.without(tokenVariable, clientTokenVariable, attachTokenVariable),
@@ -251,6 +260,7 @@ func runStart(cmd *cobra.Command, o *startOptions, args []string) error {
 		Log:      o.paths().Log(),
 		Scrubber: on.scrub,
 	})
+	done()
 	switch {
 	case err != nil:
 		return &startFailure{err: err, warnings: on.checked.Warnings, scrub: on.scrub}
@@ -317,6 +327,7 @@ func (g order) gatewayOptions(on *ground, log *telemetry.Log, env environment) g
 		MaxMessage:     int(g.Tuning.MaxMessage),
 		MaxSessions:    g.Tuning.MaxSessions,
 		MaxCalls:       g.Tuning.MaxCalls,
+		SessionIdle:    g.Tuning.SessionIdle,
 	}
 }
 

@@ -62,7 +62,11 @@ func runStatus(ctx context.Context, o *statusOptions) error {
 	if status.State == control.StateReady || status.State == control.StateDegraded {
 		return nil
 	}
-	return &statedError{verdict: verdict{exit: exitNotRunning, code: "not_ready"},
+	hint := `wait for it with "mcp-gateway status --wait"`
+	if status.State == control.StateFailed {
+		hint = `see "mcp-gateway logs"; "mcp-gateway stop" ends it, so that it can be started anew`
+	}
+	return &statedError{verdict: verdict{exit: exitNotRunning, code: "not_ready", hint: hint},
 		err: fmt.Errorf("gateway is not ready: it is %s", status.State)}
 }
 
@@ -72,6 +76,7 @@ func (o *statusOptions) ask(ctx context.Context) (control.Status, error) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	defer o.waiting("waiting for the gateway to be ready, at most %s", o.timeout)()
 	status, err := o.control().Wait(waiting)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return status, err

@@ -28,6 +28,9 @@ func (a *app) tell(command *cobra.Command, err error) int {
 		return reported.report.Code
 	}
 	v := judge(err)
+	if v.code == notRunning {
+		v.hint = a.notRunningHint()
+	}
 	var start *startFailure
 	if errors.As(err, &start) {
 		io.WriteString(a.Err, start.report(a.global.json).Text)
@@ -54,6 +57,11 @@ func (a *app) tell(command *cobra.Command, err error) int {
 		fmt.Fprintln(a.Err, "hint: "+v.hint)
 	}
 	return v.exit
+}
+
+// notRunningHint says where a gateway was looked for: it may run with another root.
+func (a *app) notRunningHint() string {
+	return fmt.Sprintf(`none answers at %s; start one with "mcp-gateway --config JSON", or give the --root of one that runs`, a.paths().Socket())
 }
 
 // errorObject is an error as scripts read it.

@@ -26,9 +26,9 @@ const toolsCallLong = `Call a tool and print its result.
 tool's schema allows there, and else as text; an argument that the schema calls a string is always
 text. --args-json gives all arguments as one object; an --arg beside it replaces a member.
 
-On a terminal the texts of the result are printed. In a pipe, and with --json, it is the result object,
-byte for byte as the server sent it. Exit code 5 means that the tool reported an error, or that there
-is no such tool.
+On a terminal the texts of the result are printed, and what the tool tells of its progress. In a pipe, and
+with --json, it is the result object, byte for byte as the server sent it. Exit code 5 means that the tool
+reported an error, or that there is no such tool.
 
   mcp-gateway tools call get_current_time --arg timezone=Europe/Berlin`
 
@@ -67,7 +67,9 @@ func runToolsCall(ctx context.Context, o *toolsCallOptions, name string) error {
 	if err != nil {
 		return err
 	}
+	done := o.waiting("waiting for tool %q; Ctrl-C cancels the call", name)
 	result, err := client.call(ctx, name, arguments)
+	done()
 	if err != nil {
 		return fmt.Errorf("call tool %q: %w", name, err)
 	}
@@ -83,7 +85,8 @@ func runToolsCall(ctx context.Context, o *toolsCallOptions, name string) error {
 		IsError bool `json:"isError"`
 	}
 	if json.Unmarshal(result, &outcome) == nil && outcome.IsError {
-		return &statedError{verdict: verdict{exit: exitTool, code: "tool_error"},
+		return &statedError{verdict: verdict{exit: exitTool, code: "tool_error",
+			hint: fmt.Sprintf("its arguments are shown by %q", "mcp-gateway tools inspect "+shellQuote(name))},
 			err: fmt.Errorf("tool %q reported an error", name)}
 	}
 	return nil

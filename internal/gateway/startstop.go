@@ -12,6 +12,7 @@ import (
 	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
+	"mcp-gateway/internal/fault"
 	"mcp-gateway/internal/relay"
 	"mcp-gateway/internal/telemetry"
 )
@@ -220,10 +221,13 @@ func (f *fleet) bringAllUp(ctx context.Context, e *engine, p plan, settled func(
 	if len(faults) == 0 {
 		faults = f.g.startServers(budget, e.relay, members)
 	}
-	if err := context.Cause(ctx); err != nil {
+	if err := cutShort(ctx, budget); err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
 	for _, fl := range faults {
+		if p.attach != "" && fl.Cause == fault.SignInRequired { // it has no entry to put headers into
+			fl.Hint = "set MCP_GATEWAY_ATTACH_TOKEN, or --attach-token-file, to a token that the shared gateway takes"
+		}
 		f.g.log.Error("server kept the gateway from starting", telemetry.KeyServer, fl.Server, telemetry.KeyCause, string(fl.Cause), telemetry.KeyError, fl)
 	}
 	if len(faults) > 0 {
@@ -231,6 +235,15 @@ func (f *fleet) bringAllUp(ctx context.Context, e *engine, p plan, settled func(
 	}
 	if settled != nil {
 		return settled()
+	}
+	return nil
+}
+
+// cutShort returns why a start was ended from outside. Nothing, where its own limit had passed before: ending
+// the servers that were late takes a while, in which the launcher gives up, and it waits for their names.
+func cutShort(ctx, budget context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && context.Cause(budget) == cause {
+		return cause
 	}
 	return nil
 }

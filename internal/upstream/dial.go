@@ -110,7 +110,7 @@ func (d *StdioDialer) fault(c *stdio, err error, ended string, after time.Durati
 		f.Hint = "is it an MCP server that speaks over standard input and output?"
 	}
 	if n := c.noise.Load(); n > 0 && f.Cause != fault.ExitedBeforeReady {
-		f.Err = fmt.Errorf("%w (%d lines on its standard output were no messages)", f.Err, n)
+		f.Err = fmt.Errorf("%w (lines on its standard output that are no messages: %d)", f.Err, n)
 	}
 	return f
 }

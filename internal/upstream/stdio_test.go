@@ -306,7 +306,7 @@ func TestStartFaults(t *testing.T) {
 			}
 			contains(t, f.Error(), "no answer to initialize: the limit of 1h has passed")
 			if len(flags) > 1 {
-				contains(t, f.Error(), "lines on its standard output were no messages")
+				contains(t, f.Error(), "(lines on its standard output that are no messages: ")
 			}
 		}
 	})
