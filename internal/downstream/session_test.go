@@ -259,7 +259,6 @@ func TestIdleSessionsEnd(t *testing.T) {
 	expect(t, <-answer, 200, result(1))
 }
 
-// The gateway ends: calls are answered, streams end, nothing new is taken.
 // While the gateway is being stopped, what is in flight goes on, and nothing new is begun.
 func TestDrain(t *testing.T) {
 	f, calls := holder()
@@ -287,6 +286,7 @@ func TestDrain(t *testing.T) {
 	stream.end()
 }
 
+// The gateway ends: calls are answered, streams end, nothing new is taken.
 func TestClose(t *testing.T) {
 	f, calls := holder()
 	closed := 0

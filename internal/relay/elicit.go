@@ -14,6 +14,9 @@ import (
 // maxElicitations bounds how many ends are waited for on one link.
 const maxElicitations = 1000
 
+// maxID bounds an id of somebody else's that is remembered, in bytes.
+const maxID = 1024
+
 // noteElicitation remembers whom a request for an elicitation by URL was given to.
 func (l *link) noteElicitation(s *downstream.Session, m wire.Msg) {
 	if m.Method == "elicitation/create" {
@@ -41,7 +44,7 @@ func (l *link) rememberElicitation(s *downstream.Session, params []byte) {
 	if l.elicited == nil {
 		l.elicited = map[string]*downstream.Session{}
 	}
-	if len(l.elicited) < maxElicitations {
+	if len(l.elicited) < maxElicitations && len(id) <= maxID && !stateOf(s).ended() {
 		l.elicited[id] = s
 	}
 }

@@ -61,6 +61,11 @@ type over struct{}
 // requestor knows another task by its own id. A task that is there already is returned; one of another
 // requestor with the same id has ended with the process that ran it.
 func (b *taskBook) add(t *mcpTask, alias func(number int64) string) *mcpTask {
+	if len(t.own) > maxID { // too long to remember, and to guess
+		t.exposed = t.own
+		t.hold.release()
+		return t
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old := b.held[taskKey{t.space, t.own}]; old != nil {

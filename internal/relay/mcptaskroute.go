@@ -179,7 +179,7 @@ func (r *Relay) taskLink(x *downstream.Exchange, m *member) *link {
 	return r.linkFor(x, m)
 }
 
-// probeLimit bounds how long servers are asked for a task that may be theirs.
+// probeLimit bounds how long servers are asked side by side for what may be theirs.
 const probeLimit = 10 * time.Second
 
 // whoKnows asks servers for a task and returns the first by name that has it, nil for none.
@@ -328,13 +328,19 @@ func (r *Relay) listTasks(ctx context.Context, x *downstream.Exchange, t *table)
 		return
 	}
 	r.aside(ctx, x, func(ctx context.Context) {
-		var tasks [][]byte
-		for _, m := range servers {
-			l := r.taskLink(x, m)
-			if l == nil || l.modern.Load() {
-				continue
+		ctx, cancel := context.WithTimeout(ctx, probeLimit)
+		defer cancel()
+		lists := make([][]byte, len(servers))
+		var all sync.WaitGroup
+		for i, m := range servers {
+			if l := r.taskLink(x, m); l != nil && !l.modern.Load() {
+				all.Go(func() { lists[i] = r.readTasks(ctx, x, l) })
 			}
-			for element := range wire.Elements(wire.Get(r.readTasks(ctx, x, l), "tasks")) {
+		}
+		all.Wait()
+		var tasks [][]byte
+		for _, list := range lists {
+			for element := range wire.Elements(wire.Get(list, "tasks")) {
 				tasks = append(tasks, element)
 			}
 		}
@@ -355,8 +361,11 @@ func (r *Relay) readTasks(ctx context.Context, x *downstream.Exchange, l *link) 
 	return l.ownTasks(requestor(x), wire.Edit(nil, wire.Change{Key: "tasks", Value: array(all)}))
 }
 
-// maxEarly bounds what a server has said of tasks before it has given them out.
-const maxEarly = 64
+// These bound what a server has said of tasks before it has given them out: messages, and bytes of each.
+const (
+	maxEarly     = 64
+	maxEarlySize = 64 << 10
+)
 
 // taskStatus tells the session whose task it is of its state. What comes before the answer that the task is,
 // waits for that.
@@ -364,7 +373,7 @@ func (l *link) taskStatus(c upstream.Conn, m wire.Msg) {
 	own, _ := wire.GetString(m.Params, "taskId")
 	l.mu.Lock()
 	t := l.r.book.in(l.taskSpace(), own)
-	if t == nil {
+	if t == nil && len(m.Params) <= maxEarlySize {
 		l.early = append(l.early[max(0, len(l.early)+1-maxEarly):], m)
 	}
 	l.mu.Unlock()

@@ -31,9 +31,9 @@ func clean(s string) string {
 // origin is where a name comes from.
 type origin struct{ server, name string }
 
-// expose gives each name its exposed one (contract B4): a legal name is kept by the server that
-// sorts first, and always by the gateway's own; the others' become <server>_<name>, and where that is taken or too long, a piece of it
-// with a hash. Names that were given before keep their meaning: given is read and added to. The
+// expose gives each name its exposed one (contract B4): a legal name is kept by the server that sorts first,
+// and always by the gateway's own; the others' become <server>_<name>, and where that is taken or too long, a
+// piece of it with a hash. Names that were given before keep their meaning: given is read and added to. The
 // origins come sorted by server, in each server's own order.
 func expose(origins []origin, prefix map[string]string, given map[string]origin) map[origin]string {
 	exposed := make(map[origin]string, len(origins))

@@ -2,11 +2,14 @@ package relay
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"mcp-gateway/internal/downstream"
 	"mcp-gateway/internal/upstream"
+	"mcp-gateway/internal/wire"
 )
 
 // A call may have found its server just before that is removed, and its session's connection after: then
@@ -23,6 +26,34 @@ func TestSessionMakesNoConnectionToARemovedServer(t *testing.T) {
 	}
 	if st.ownOf(m) != nil {
 		t.Error("the session keeps it")
+	}
+}
+
+// A client may have left just before it is given something that others would be told the end of.
+func TestNothingIsRememberedForASessionThatHasEnded(t *testing.T) {
+	r := New(t.Context(), Options{Log: slog.New(slog.DiscardHandler)})
+	m := r.newMember(Member{Name: "x", Dial: func(bool, upstream.Handler, upstream.Identity) upstream.Dialer { return nil }})
+	l := m.links[legacy]
+	for _, ended := range []bool{false, true} {
+		s := &downstream.Session{Data: &state{closed: ended}}
+		m.remember(s, "attempt")
+		l.rememberElicitation(s, []byte(`{"elicitationId":"`+fmt.Sprint(ended)+`"}`))
+		if len(m.given) != 1 || len(l.elicited) != 1 {
+			t.Errorf("ended %v: %d invitations and %d elicitations", ended, len(m.given), len(l.elicited))
+		}
+	}
+}
+
+func TestEarlyMessagesOfTasksAreBounded(t *testing.T) {
+	r := New(t.Context(), Options{Log: slog.New(slog.DiscardHandler)})
+	l := r.newMember(Member{Name: "x", Dial: func(bool, upstream.Handler, upstream.Identity) upstream.Dialer { return nil }}).links[legacy]
+	for n := range 2 * maxEarly {
+		for _, padding := range []string{"", strings.Repeat("x", maxEarlySize)} {
+			l.taskStatus(nil, wire.Msg{Params: fmt.Appendf(nil, `{"taskId":"%d","statusMessage":"%s"}`, n, padding)})
+		}
+	}
+	if len(l.early) != maxEarly || len(l.takeEarly(fmt.Sprint(2*maxEarly-1))) != 1 {
+		t.Errorf("%d messages are kept, and not the newest of a fitting size", len(l.early))
 	}
 }
 

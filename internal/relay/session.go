@@ -18,6 +18,13 @@ type state struct {
 
 func stateOf(s *downstream.Session) *state { return s.Data.(*state) }
 
+// ended tells whether the session has ended, so that nothing is to be remembered for it.
+func (st *state) ended() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.closed
+}
+
 // add notes a subscription; false where it was there, or the session has ended.
 func (st *state) add(w watch, uri string) bool {
 	st.mu.Lock()

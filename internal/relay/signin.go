@@ -171,7 +171,7 @@ func (n *invitations) remember(s *downstream.Session, id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ids := n.given[s]
-	if slices.Contains(ids, id) {
+	if slices.Contains(ids, id) || stateOf(s).ended() {
 		return
 	}
 	if n.given == nil {

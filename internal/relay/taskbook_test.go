@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -17,6 +18,10 @@ func TestTaskBookIsBounded(t *testing.T) {
 	}
 	if b.find("me", "0") != nil || b.find("me", fmt.Sprint(2*maxTasks-1)) == nil {
 		t.Error("not the oldest were forgotten")
+	}
+	long := b.add(&mcpTask{requestor: "me", receiver: "it", space: "it", own: strings.Repeat("x", maxID+1)}, noAlias)
+	if long.exposed != long.own || b.in("it", long.own) != nil {
+		t.Error("an id that is too long is remembered, or is none of the requestor's")
 	}
 	b.forget("me")
 	if len(b.known) != 0 {

@@ -18,8 +18,9 @@ const (
 	clientPath   = "/oauth/client.json"
 )
 
-// Handler answers what comes from authorization servers, without a bearer: the redirect of a user's browser,
-// whose state is the proof that it belongs to a sign-in, and requests for the gateway's own metadata. They come to /oauth/callback and /oauth/client.json.
+// Handler answers what comes from authorization servers, without a bearer: at /oauth/callback the redirect of
+// a user's browser, whose state is the proof that it belongs to a sign-in, and at /oauth/client.json requests
+// for the gateway's own metadata.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(callbackPath, m.callback)

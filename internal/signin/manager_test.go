@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -160,6 +161,29 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 // fakeStage is a stage without a real authorization server.
 func fakeStage(t *testing.T, change ...func(*Options)) *stage {
 	return stageAt(t, nil, change...)
+}
+
+// A server is made known when it is connected and when somebody signs in to it, which may be at once: both
+// have to mean the same credentials.
+func TestSignIn_ServerMadeKnownAtOnce(t *testing.T) {
+	m, err := New(t.Context(), Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for round := range 100 {
+		var got [4]*Server
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() { got[i] = m.Server(fmt.Sprint(round), ServerOptions{URL: "https://mail.example/mcp"}) })
+		}
+		all.Wait()
+		for _, s := range got {
+			if s != m.servers[fmt.Sprint(round)] {
+				t.Fatalf("round %d: one has another server than the manager knows", round)
+			}
+		}
+	}
 }
 
 func TestSignIn_Discovery(t *testing.T) {

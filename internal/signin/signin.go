@@ -170,6 +170,9 @@ func (m *Manager) Server(name string, o ServerOptions) *Server {
 	s.load()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if old = m.servers[name]; old != nil && same(old.o, o) { // somebody was quicker
+		return old
+	}
 	m.forget(old)
 	m.servers[name] = s
 	return s
