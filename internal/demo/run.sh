@@ -65,4 +65,6 @@ say
 say "\$ mcp-gateway --root $root tools call ${call[*]}"
 gateway tools call "${call[@]}"
 say
-say "It goes on in the background. Stop it with: make stop"
+say "It goes on in the background. For all commands to find it:"
+say "  export PATH=$(dirname "$bin"):\$PATH MCP_GATEWAY_ROOT=$root"
+say "Stop it with: make stop"
