@@ -92,7 +92,7 @@ func (a *app) showAfter(ctx context.Context, name string) error {
 	if a.global.json {
 		return writeJSON(a.Out, row)
 	}
-	if row.State == "sign_in_required" {
+	if row.State == control.ServerSignInRequired {
 		fmt.Fprintf(a.Err, "server %q waits for a sign-in: mcp-gateway servers signin %s\n", name, shellQuote(name))
 	}
 	return nil

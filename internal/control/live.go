@@ -27,7 +27,7 @@ type LiveServer struct {
 const stateDormant = "dormant"
 
 // unseen are the states of servers that have no process or connection yet, or none any more.
-var unseen = map[Outcome]string{OutcomePending: "starting", OutcomeApplied: "stopped", OutcomeFailed: "failed"}
+var unseen = map[Outcome]string{OutcomePending: StateStarting, OutcomeApplied: StateStopped, OutcomeFailed: StateFailed}
 
 // liveServers joins what was asked for with what lives, sorted by name.
 func liveServers(status Status, report ConfigurationReport) []LiveServer {

@@ -148,15 +148,8 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 		return err
 	}
 	local := &http.Server{Handler: g.local(), ReadHeaderTimeout: drainLimit}
-	var group errgroup.Group
-	broken := make(chan struct{})
-	group.Go(func() error {
-		err := g.httpd.Serve(g.base, tcp)
-		if err != nil {
-			close(broken)
-		}
-		return err
-	})
+	group, serving := errgroup.WithContext(ctx) // serving ends with ctx, and when one of the two doors breaks
+	group.Go(func() error { return g.httpd.Serve(g.base, tcp) })
 	group.Go(func() error {
 		if err := local.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve the control socket: %w", err)
@@ -170,10 +163,7 @@ func (g *gateway) run(ctx context.Context, tcp, socket net.Listener, ready func(
 	if err == nil {
 		group.Go(func() error { rest(resting); return nil })
 		limit = stopLimit
-		select {
-		case <-ctx.Done():
-		case <-broken:
-		}
+		<-serving.Done()
 	}
 	g.end(local, limit)
 	wake()

@@ -29,11 +29,6 @@ func WithMeta(key, raw string) RequestOption {
 	return func(x *Exchange) { x.meta = append(x.meta, wire.Change{Key: key, Value: []byte(raw)}) }
 }
 
-// WithHeader sets a header of the HTTP request.
-func WithHeader(name, value string) RequestOption {
-	return func(x *Exchange) { x.header.Set(name, value) }
-}
-
 // Reply is how a request was answered.
 type Reply struct {
 	Message

@@ -255,31 +255,12 @@ func (g *rig) kill(name string) {
 
 func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 
-// eventually waits for a state that nothing announces.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(mcptest.Patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: it did not come to that", what)
-		}
-	}
-}
-
-func contains(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in %.1000q", part, text)
-		}
-	}
-}
-
-func equal(t *testing.T, what, got, want string) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s\n is   %s\n want %s", what, got, want)
-	}
-}
+// What tests say most often.
+var (
+	eventually = mcptest.Eventually
+	contains   = mcptest.Contains
+	equal      = mcptest.Equal
+)
 
 // errorOf is the code and message of a reply that must be an error.
 func errorOf(t *testing.T, r mcptest.Reply) (code int, message string) {

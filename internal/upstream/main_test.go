@@ -184,14 +184,7 @@ func (p *peer) call(tool, args string) string {
 	return p.begin(tool, args, "").text()
 }
 
-func contains(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in %.600q", part, text)
-		}
-	}
-}
+var contains = mcptest.Contains
 
 // receive waits for a message.
 func receive(t *testing.T, c <-chan wire.Msg) wire.Msg {
