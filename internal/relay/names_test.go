@@ -120,6 +120,30 @@ func TestB4_NamesKeepTheirMeaning(t *testing.T) {
 	})
 }
 
+// A server that changes its lists for ever does not fill the memory.
+func TestNamesThatAreRememberedAreBounded(t *testing.T) {
+	g := newGiven()
+	for n := range 20 {
+		l := tools("a", fmt.Sprint("tool-", n), "stays", strings.Repeat("x", maxKey+1))
+		l.prompts = [][]byte{fmt.Appendf(nil, `{"name":"prompt-%d"}`, n)}
+		l.resources = [][]byte{fmt.Appendf(nil, `{"uri":"file:///%d"}`, n)}
+		l.templates = [][]byte{fmt.Appendf(nil, `{"uriTemplate":"file:///%d/{x}"}`, n)}
+		made, notes := build(&listing{}, []*listing{l}, g)
+		g.bound(5, made)
+		for kind, names := range map[string]map[string]origin{"tools": g.tools, "prompts": g.prompts, "resources": g.resources, "templates": g.templates} {
+			if len(names) > 5 {
+				t.Fatalf("%d %s are remembered", len(names), kind)
+			}
+		}
+		if g.tools["stays"] != (origin{"a", "stays"}) || g.templates[fmt.Sprintf("file:///%d/{x}", n)].server != "a" {
+			t.Fatal("what is listed is forgotten")
+		}
+		if len(made.order) != 2 || len(notes) != 1 || len(notes[0].text) > maxNote+len("…") {
+			t.Fatalf("%d tools with %d notes: a name that is too long is listed, or repeated at length", len(made.order), len(notes))
+		}
+	}
+}
+
 func TestB4_NamesAreTheSameAtEveryStart(t *testing.T) {
 	names := []string{"x", "y", "a_x", "b_x", "b_a_x", "x:", "x;", strings.Repeat("n", 66)}
 	servers := []string{"a", "b", "b_a", "c c"}

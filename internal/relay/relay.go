@@ -116,6 +116,7 @@ func (r *Relay) rebuild() {
 		r.tables[e].Store(t)
 		r.log(notes)
 	}
+	r.given.bound(maxGiven, r.tables[legacy].Load(), r.tables[modern].Load())
 }
 
 // maxNotes bounds how many notes about listings are remembered so that each is logged once.

@@ -68,6 +68,36 @@ func newGiven() *given {
 	return &given{map[string]origin{}, map[string]origin{}, map[string]origin{}, map[string]origin{}}
 }
 
+// maxGiven is how many names of a kind are remembered before those that nothing has any more are forgotten: a
+// server may change its lists for ever.
+const maxGiven = 20_000
+
+// bound forgets the names of each kind that no table has any more, where there are more than the limit.
+func (g *given) bound(limit int, tables ...*table) {
+	kept := func(names map[string]origin, used func(t *table) map[string]*route) map[string]origin {
+		if len(names) <= limit {
+			return names
+		}
+		left := map[string]origin{}
+		for _, t := range tables {
+			for name := range used(t) {
+				left[name] = names[name]
+			}
+		}
+		return left
+	}
+	g.tools = kept(g.tools, func(t *table) map[string]*route { return t.tools })
+	g.prompts = kept(g.prompts, func(t *table) map[string]*route { return t.prompts })
+	g.resources = kept(g.resources, func(t *table) map[string]*route { return t.resources })
+	g.templates = kept(g.templates, func(t *table) map[string]*route {
+		exposed := map[string]*route{}
+		for _, r := range t.templates {
+			exposed[r.exposed] = r
+		}
+		return exposed
+	})
+}
+
 func givenTools(g *given) map[string]origin   { return g.tools }
 func givenPrompts(g *given) map[string]origin { return g.prompts }
 
@@ -97,8 +127,15 @@ type builder struct {
 	notes  []note
 }
 
+// maxNote bounds a note, which repeats what a server has written.
+const maxNote = 500
+
 func (b *builder) note(server, format string, args ...any) {
-	b.notes = append(b.notes, note{server, fmt.Sprintf(format, args...)})
+	text := fmt.Sprintf(format, args...)
+	if len(text) > maxNote {
+		text = strings.ToValidUTF8(text[:maxNote], "") + "…"
+	}
+	b.notes = append(b.notes, note{server, text})
 }
 
 // element is one entry of a list with its key.
@@ -107,7 +144,11 @@ type element struct {
 	raw []byte
 }
 
-// collect reads the keys of one kind of list; what has none, or one that came before, is left out.
+// maxKey bounds the name or URI of an element in bytes.
+const maxKey = 8 << 10
+
+// collect reads the keys of one kind of list; what has none, one that is too long, or one that came before, is
+// left out.
 func (b *builder) collect(listings []*listing, of func(*listing) [][]byte, key string) []element {
 	var all []element
 	for _, l := range listings {
@@ -117,6 +158,8 @@ func (b *builder) collect(listings []*listing, of func(*listing) [][]byte, key s
 			switch {
 			case !ok || name == "" && key == "name":
 				b.note(l.server, "an element without a %q was left out of the list: %.200s", key, raw)
+			case len(name) > maxKey:
+				b.note(l.server, "an element whose %q has %d bytes was left out of the list: %.200s", key, len(name), name)
 			case seen[name]:
 				b.note(l.server, "%q is listed twice, the first one counts", name)
 			default:
