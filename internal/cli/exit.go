@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 
+	"golang.org/x/sys/unix"
+
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/daemon"
@@ -79,6 +81,8 @@ func judge(err error) verdict {
 	case errors.As(err, &port):
 		return verdict{exit: exitFailed, code: "port_in_use",
 			hint: "end that program, or choose another address with --listen", details: portDetails(port)}
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return verdict{exit: exitFailed, code: "failed", hint: "--listen takes an address of this machine, or 0.0.0.0 for all of them"}
 	case errors.Is(err, control.ErrNotRunning):
 		return verdict{exit: exitNotRunning, code: notRunning}
 	case errors.As(err, &died):

@@ -34,6 +34,8 @@ func TestUsageErrors(t *testing.T) {
 		{"stauts", "unknown command \"stauts\": did you mean \"status\"?\nhint: see \"mcp-gateway --help\"\n"},
 		{"tools cal", "unknown command \"cal\" for \"mcp-gateway tools\": did you mean \"call\"?\nhint: see \"mcp-gateway tools --help\"\n"},
 		{"status --bad", "unknown flag: --bad\nhint: see \"mcp-gateway status --help\"\n"},
+		{"help exit-code", "there is no help on \"exit-code\"\nhint: see \"mcp-gateway help --help\"\n"},
+		{"help servers sl", "there is no help on \"servers sl\"\nhint: "},
 		{"status now", "unexpected argument \"now\"\nhint: see \"mcp-gateway status --help\"\n"},
 		{"catalog show", "NAME is missing\nhint: see \"mcp-gateway catalog show --help\"\n"},
 		{"status --timeout soon", "invalid argument \"soon\" for \"--timeout\" flag: time: invalid duration \"soon\"\nhint: see \"mcp-gateway status --help\"\n"},

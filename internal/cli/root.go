@@ -85,7 +85,23 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(newServeCommand(a), newDaemonCommand(a), newStatusCommand(a), newStopCommand(a),
 		newLogsCommand(a), newServersCommand(a), newToolsCommand(a), newCatalogCommand(a), newPullCommand(a), newConfigCommand(a),
 		newDoctorCommand(a), newVersionCommand(a), newDemoServerCommand(a), newExitCodesTopic())
+	checkHelpTopics(root)
 	return finish(root)
+}
+
+// checkHelpTopics makes help on what is not there a mistake: cobra would show the help of the whole program.
+func checkHelpTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	help.Args = func(_ *cobra.Command, args []string) error {
+		if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+			return fmt.Errorf("there is no help on %q", strings.Join(args, " "))
+		}
+		return nil
+	}
 }
 
 // rootArgs takes "-" for standard input and nothing else: another word was meant as a command.
