@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -80,7 +81,7 @@ func judge(err error) verdict {
 		return verdict{exit: exitFailed, code: "already_running", details: runningDetails(running)}
 	case errors.As(err, &port):
 		return verdict{exit: exitFailed, code: "port_in_use",
-			hint: "end that program, or choose another address with --listen", details: portDetails(port)}
+			hint: portHint(port), details: portDetails(port)}
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return verdict{exit: exitFailed, code: "failed", hint: "--listen takes an address of this machine, or 0.0.0.0 for all of them"}
 	case errors.Is(err, control.ErrNotRunning):
@@ -122,6 +123,14 @@ func toldVerdict(e *control.Error) verdict {
 
 func runningDetails(r *daemon.AlreadyRunning) map[string]any {
 	return map[string]any{"pid": r.PID, "listen": r.Listen, "started": r.Started}
+}
+
+// portHint helps to find a gateway that another root hides from "stop".
+func portHint(p *daemon.PortInUse) string {
+	if p.Comm != "mcp-gateway" {
+		return "end that program, or choose another address with --listen"
+	}
+	return fmt.Sprintf(`end it by "mcp-gateway stop" with its --root, which "ps -fp %d" shows, or choose another address with --listen`, p.PID)
 }
 
 func portDetails(p *daemon.PortInUse) map[string]any {

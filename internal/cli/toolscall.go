@@ -71,7 +71,7 @@ func runToolsCall(ctx context.Context, o *toolsCallOptions, name string) error {
 	result, err := client.call(ctx, name, arguments)
 	done()
 	if err != nil {
-		return fmt.Errorf("call tool %q: %w", name, err)
+		return o.callError(fmt.Errorf("call tool %q: %w", name, err))
 	}
 	if o.global.json || o.outWidth() == 0 {
 		_, err = fmt.Fprintf(o.Out, "%s\n", result)
@@ -90,6 +90,15 @@ func runToolsCall(ctx context.Context, o *toolsCallOptions, name string) error {
 			err: fmt.Errorf("tool %q reported an error", name)}
 	}
 	return nil
+}
+
+// callError adds where the gateway here tells more than it tells its clients.
+func (o *toolsCallOptions) callError(err error) error {
+	var answered *rpcError
+	if o.remote.url != "" || !errors.As(err, &answered) {
+		return err
+	}
+	return hinted(err, `"mcp-gateway status" shows how its server is, and "mcp-gateway logs" what it wrote`)
 }
 
 // given returns the object of --args-json, or nil without one.
