@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,9 +107,9 @@ func (a *attempt) prepare() error {
 		"npm_config_cache="+cache("npm"), "npm_config_userconfig="+filepath.Join(real, ".npmrc"),
 		"UV_CACHE_DIR="+cache("uv"), "PIP_CACHE_DIR="+cache("pip"),
 		"GOMODCACHE="+cache("gomod"), "GOCACHE="+cache("gobuild"), "GOPATH="+cache("gopath"),
-		"CARGO_HOME="+or(get(a.check.env, "CARGO_HOME"), filepath.Join(real, ".cargo")),
-		"RUSTUP_HOME="+or(get(a.check.env, "RUSTUP_HOME"), filepath.Join(real, ".rustup")),
-		"PYENV_ROOT="+or(get(a.check.env, "PYENV_ROOT"), filepath.Join(real, ".pyenv")),
+		"CARGO_HOME="+cmp.Or(get(a.check.env, "CARGO_HOME"), filepath.Join(real, ".cargo")),
+		"RUSTUP_HOME="+cmp.Or(get(a.check.env, "RUSTUP_HOME"), filepath.Join(real, ".rustup")),
+		"PYENV_ROOT="+cmp.Or(get(a.check.env, "PYENV_ROOT"), filepath.Join(real, ".pyenv")),
 		// Browsers are hundreds of megabytes, and no server needs one to list its tools.
 		"PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1", "PUPPETEER_SKIP_DOWNLOAD=1")
 	return nil
@@ -164,7 +165,7 @@ func (a *attempt) gateway(ctx context.Context, limit time.Duration, args ...stri
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, fmt.Errorf("not done after %s", limit)
 	}
-	return nil, errors.New(or(reason(errOut.String()), err.Error()))
+	return nil, errors.New(cmp.Or(reason(errOut.String()), err.Error()))
 }
 
 // reason is what a command of the gateway says first; with --json it is an object.
@@ -225,11 +226,4 @@ func get(env []string, name string) string {
 		}
 	}
 	return value
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

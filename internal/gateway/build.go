@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -123,7 +122,7 @@ func (g *gateway) attachment(address string) relay.Member {
 func sameOrigin(a, b string) bool {
 	x, errX := url.Parse(a)
 	y, errY := url.Parse(b)
-	return errX == nil && errY == nil && x.Scheme == y.Scheme && strings.EqualFold(x.Host, y.Host)
+	return errX == nil && errY == nil && upstream.Origin(x) == upstream.Origin(y)
 }
 
 // reached is the member for a server that is reached by its URL.

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"mcp-gateway/internal/upstream"
 )
 
 // challenge is what a server has said in WWW-Authenticate.
@@ -35,21 +38,14 @@ func readChallenge(headers []string) challenge {
 			if p.Scheme != "bearer" {
 				continue
 			}
-			c.metadata = first(p.Params["resource_metadata"], c.metadata)
-			c.err = first(p.Params["error"], c.err)
+			c.metadata = cmp.Or(p.Params["resource_metadata"], c.metadata)
+			c.err = cmp.Or(p.Params["error"], c.err)
 			if scopes := strings.Fields(p.Params["scope"]); len(scopes) > 0 {
 				c.scopes = scopes
 			}
 		}
 	}
 	return c
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // place is where a server says that its users sign in.
@@ -110,7 +106,7 @@ const wellKnownResource = "/.well-known/oauth-protected-resource"
 func resourceMetadataURLs(server *url.URL, named string) []*url.URL {
 	var all []*url.URL
 	if named != "" {
-		if at, err := server.Parse(named); err == nil && (sameOrigin(at, server) || isSafe(at)) {
+		if at, err := server.Parse(named); err == nil && (upstream.Origin(at) == upstream.Origin(server) || isSafe(at)) {
 			all = append(all, at)
 		}
 	}
@@ -119,8 +115,6 @@ func resourceMetadataURLs(server *url.URL, named string) []*url.URL {
 	}
 	return append(all, &url.URL{Scheme: server.Scheme, Host: server.Host, Path: wellKnownResource})
 }
-
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
 // isSafe tells whether a URL is one by TLS, or of this machine.
 func isSafe(u *url.URL) bool {

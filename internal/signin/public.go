@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -75,12 +76,12 @@ func baseOf(r *http.Request) (base string, local bool) {
 		value = strings.Trim(value, `"`)
 		switch strings.ToLower(name) {
 		case "host":
-			host = first(host, value)
+			host = cmp.Or(host, value)
 		case "proto":
-			proto = first(proto, value)
+			proto = cmp.Or(proto, value)
 		}
 	}
-	host = first(host, r.Host)
+	host = cmp.Or(host, r.Host)
 	if !hostForm.MatchString(host) {
 		return "", false
 	}

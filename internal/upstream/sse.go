@@ -126,7 +126,7 @@ func (c *sse) resolve(base *url.URL, text string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w is not a URL", errEndpoint)
 	}
-	if originOf(at) != originOf(base) {
+	if Origin(at) != Origin(base) {
 		return nil, fmt.Errorf("%w is elsewhere, at %s", errEndpoint, c.r.o.Scrub(cleanURL(at)))
 	}
 	at.User = base.User

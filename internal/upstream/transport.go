@@ -132,14 +132,14 @@ const maxRedirects = 5
 // one is the answer: what goes to the server goes to nobody else.
 func SameOrigin(next *http.Request, before []*http.Request) error {
 	first := before[0]
-	if next.Method != first.Method || originOf(next.URL) != originOf(first.URL) || len(before) > maxRedirects {
+	if next.Method != first.Method || Origin(next.URL) != Origin(first.URL) || len(before) > maxRedirects {
 		return http.ErrUseLastResponse
 	}
 	return nil
 }
 
-// originOf is scheme, host and port.
-func originOf(u *url.URL) string {
+// Origin is scheme, host and port of a URL: what a secret may be sent to that was given for the URL.
+func Origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
