@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 )
 
@@ -33,6 +34,11 @@ type Error struct {
 
 // Error gives the message.
 func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an error whose message is formatted.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
 
 // The "@type" of details.
 const (

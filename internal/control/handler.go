@@ -139,7 +139,7 @@ func (q *request) match(pattern, path []string) bool {
 }
 
 func notFound(format string, args ...any) *Error {
-	return &Error{Code: NotFound, Message: fmt.Sprintf(format, args...)}
+	return Errorf(NotFound, format, args...)
 }
 
 // statuses are those of the codes.

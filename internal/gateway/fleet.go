@@ -123,7 +123,7 @@ func (f *fleet) writable() error {
 
 // refused is the error of a request that does not fit the gateway's state.
 func refused(format string, args ...any) *control.Error {
-	return &control.Error{Code: control.FailedPrecondition, Message: fmt.Sprintf(format, args...)}
+	return control.Errorf(control.FailedPrecondition, format, args...)
 }
 
 // work puts a task about a server to work. The caller holds mu.

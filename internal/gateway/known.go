@@ -119,7 +119,7 @@ func (f *fleet) unknown(name string) error {
 }
 
 func notFound(format string, args ...any) *control.Error {
-	return &control.Error{Code: control.NotFound, Message: fmt.Sprintf(format, args...)}
+	return control.Errorf(control.NotFound, format, args...)
 }
 
 // didYouMean ends a message with the names that name may have been meant for.

@@ -3,7 +3,6 @@ package signin
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -41,7 +40,7 @@ func (m *Manager) Authorize(ctx context.Context, server, ifMatch string, q contr
 		return control.Authorization{}, err
 	}
 	if q.RemoteURL != nil && !s.isAt(*q.RemoteURL) {
-		return control.Authorization{}, &control.Error{Code: control.FailedPrecondition, Message: fmt.Sprintf("server %q is at another address than the given remoteUrl", server)}
+		return control.Authorization{}, control.Errorf(control.FailedPrecondition, "server %q is at another address than the given remoteUrl", server)
 	}
 	s.settle()
 	m.mu.Lock()
@@ -93,7 +92,7 @@ func (m *Manager) Authorization(server string) (control.Authorization, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s.newest == nil {
-		return control.Authorization{}, &control.Error{Code: control.NotFound, Message: fmt.Sprintf("nobody has begun to sign in to server %q", server)}
+		return control.Authorization{}, control.Errorf(control.NotFound, "nobody has begun to sign in to server %q", server)
 	}
 	return s.newest.view(), nil
 }
@@ -122,14 +121,14 @@ func (s *Server) begin() *flight {
 	return f
 }
 
-var errClosed = &control.Error{Code: control.Unavailable, Message: "the gateway is stopping"}
+var errClosed = control.Errorf(control.Unavailable, "the gateway is stopping")
 
 // prepare makes an attempt that waits for its user.
 func (s *Server) prepare(ctx context.Context) error {
 	m := s.m
 	redirect, explicit := m.public.redirect()
 	if redirect == "" {
-		return &control.Error{Code: control.FailedPrecondition, Message: "the public URL of this gateway is not known yet: give it with --public-url, or call the gateway by it once"}
+		return control.Errorf(control.FailedPrecondition, "the public URL of this gateway is not known yet: give it with --public-url, or call the gateway by it once")
 	}
 	m.mu.Lock()
 	challenge := s.challenge
@@ -139,7 +138,7 @@ func (s *Server) prepare(ctx context.Context) error {
 		return s.beginError("find the authorization server", err)
 	}
 	if place == nil {
-		return &control.Error{Code: control.FailedPrecondition, Message: fmt.Sprintf("server %q names no authorization server to sign in to", s.name)}
+		return control.Errorf(control.FailedPrecondition, "server %q names no authorization server to sign in to", s.name)
 	}
 	meta, err := m.authorizationServer(ctx, place.issuers)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *Server) prepare(ctx context.Context) error {
 
 // beginError says why no attempt could be begun.
 func (s *Server) beginError(deed string, err error) error {
-	return &control.Error{Code: control.Unavailable, Message: fmt.Sprintf("sign in to server %q: %s: %s", s.name, deed, explain(err))}
+	return control.Errorf(control.Unavailable, "sign in to server %q: %s: %s", s.name, deed, explain(err))
 }
 
 func newAttempt(s *Server, issuer string, scopes []string) *attempt {
@@ -193,7 +192,7 @@ func (m *Manager) offer(a *attempt) error {
 	m.mu.Lock()
 	if m.servers[s.name] != s {
 		m.mu.Unlock()
-		return &control.Error{Code: control.NotFound, Message: fmt.Sprintf("server %q was removed", s.name)}
+		return control.Errorf(control.NotFound, "server %q was removed", s.name)
 	}
 	s.newest = a
 	m.pending[a.state] = a
@@ -230,7 +229,7 @@ func (s *Server) settle() {
 	var ended bool
 	if a != nil && a.status == control.AuthorizationPending && !a.taken && !now.Before(a.expires) {
 		ended = true
-		a.fail(&control.Error{Code: control.DeadlineExceeded, Message: "nobody has signed in within " + attemptLife.String()})
+		a.fail(control.Errorf(control.DeadlineExceeded, "nobody has signed in within %s", attemptLife))
 		s.doubtClient(a.grant)
 		close(a.over)
 	}

@@ -2,7 +2,6 @@ package signin
 
 import (
 	"context"
-	"fmt"
 
 	"golang.org/x/oauth2"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // errNotPending is the answer to what belongs to no pending attempt.
-var errNotPending = &control.Error{Code: control.FailedPrecondition, Message: "this answer belongs to no pending sign-in: that is over, was begun anew, or never was"}
+var errNotPending = control.Errorf(control.FailedPrecondition, "this answer belongs to no pending sign-in: that is over, was begun anew, or never was")
 
 // SubmitCode finishes a pending attempt with what the authorization server has sent to an application that
 // receives it itself.
@@ -48,7 +47,7 @@ func (a *attempt) await(ctx context.Context) error {
 // it must be of, nil for any. The outcome shows at the attempt.
 func (m *Manager) take(s *Server, q control.CodeRequest) (*attempt, error) {
 	if q.State == "" || q.Code == "" && q.Error == "" {
-		return nil, &control.Error{Code: control.InvalidArgument, Message: "an answer has a state, and a code or an error"}
+		return nil, control.Errorf(control.InvalidArgument, "an answer has a state, and a code or an error")
 	}
 	m.mu.Lock()
 	a := m.pending[q.State]
@@ -83,7 +82,7 @@ func (a *attempt) finish(q control.CodeRequest) {
 			c.by = a
 		} else {
 			text := explain(err, q.Code, q.State, a.verifier, a.grant.client.secret.Reveal())
-			failure = &control.Error{Code: control.FailedPrecondition, Message: "the authorization server gave no token: " + text}
+			failure = control.Errorf(control.FailedPrecondition, "the authorization server gave no token: %s", text)
 		}
 	}
 	m.mu.Lock()
@@ -117,13 +116,13 @@ func (a *attempt) finish(q control.CodeRequest) {
 func (a *attempt) refusal(q control.CodeRequest) *control.Error {
 	switch {
 	case q.Issuer != "" && q.Issuer != a.grant.issuer, q.Issuer == "" && a.issued: // RFC 9207
-		return &control.Error{Code: control.FailedPrecondition, Message: "the answer is not of the authorization server that was asked"}
+		return control.Errorf(control.FailedPrecondition, "the answer is not of the authorization server that was asked")
 	case q.Error == "":
 		return nil
 	}
 	text := hide(described(q.Error, q.ErrorDescription), []string{q.State, q.Code, a.verifier})
 	if q.Error == "access_denied" {
-		return &control.Error{Code: control.PermissionDenied, Message: "the sign-in was denied: " + text}
+		return control.Errorf(control.PermissionDenied, "the sign-in was denied: %s", text)
 	}
-	return &control.Error{Code: control.FailedPrecondition, Message: fmt.Sprintf("the authorization server answered with an error: %s", text)}
+	return control.Errorf(control.FailedPrecondition, "the authorization server answered with an error: %s", text)
 }

@@ -10,7 +10,6 @@ package signin
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -215,7 +214,7 @@ func (m *Manager) server(name string) (*Server, error) {
 	if s := m.servers[name]; s != nil {
 		return s, nil
 	}
-	return nil, &control.Error{Code: control.NotFound, Message: fmt.Sprintf("no remote server %q that users could sign in to", name)}
+	return nil, control.Errorf(control.NotFound, "no remote server %q that users could sign in to", name)
 }
 
 // SignedIn tells whether there are credentials for a server.

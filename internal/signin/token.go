@@ -196,7 +196,7 @@ func (s *Server) lose(c *credential, reason string) error {
 	s.cred, s.lost, s.missing = nil, reason, nil
 	visible := s.newest != nil && s.newest.status == control.AuthorizationAuthorized
 	if visible {
-		s.newest.fail(&control.Error{Code: control.Unauthenticated, Message: reason})
+		s.newest.fail(control.Errorf(control.Unauthenticated, "%s", reason))
 	}
 	err := s.required()
 	m.mu.Unlock()

@@ -55,7 +55,7 @@ func (m *Memory) Settle(state control.GatewayState) {
 	g := *m.gateway
 	g.State = state
 	if state == control.GatewayFailed {
-		g.Failure = &control.Error{Code: control.FailedPrecondition, Message: `server "time" did not start`}
+		g.Failure = control.Errorf(control.FailedPrecondition, `server "time" did not start`)
 		m.report.Servers[0].Outcome, m.report.Servers[0].Reason = control.OutcomeFailed, "exit status 1"
 	} else {
 		g.URL = "http://127.0.0.1:50005/mcp"
@@ -106,10 +106,6 @@ func (m *Memory) find(name string) (control.ServerRef, bool) {
 	return control.ServerRef{}, false
 }
 
-func refuse(code control.Code, format string, args ...any) error {
-	return &control.Error{Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
 // Sandbox implements control.Backend.
 func (m *Memory) Sandbox() string { return "sb-1" }
 
@@ -149,7 +145,7 @@ func (m *Memory) Gateway() (control.Gateway, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gateway == nil {
-		return control.Gateway{}, refuse(control.NotFound, "there is no gateway")
+		return control.Gateway{}, control.Errorf(control.NotFound, "there is no gateway")
 	}
 	return *m.gateway, nil
 }
@@ -175,14 +171,14 @@ func (m *Memory) StartGateway(_ context.Context, q control.StartRequest) (contro
 		reused.Reused = true
 		for _, name := range q.Servers {
 			if _, there := m.find(name); !there {
-				return control.Gateway{}, refuse(control.FailedPrecondition, "the gateway runs without server %q", name)
+				return control.Gateway{}, control.Errorf(control.FailedPrecondition, "the gateway runs without server %q", name)
 			}
 		}
 		return reused, nil
 	}
 	for _, name := range q.Servers {
 		if m.known[name] == "" {
-			return control.Gateway{}, refuse(control.NotFound, "there is no server %q", name)
+			return control.Gateway{}, control.Errorf(control.NotFound, "there is no server %q", name)
 		}
 	}
 	m.begin(q)
@@ -204,7 +200,7 @@ func (m *Memory) AddServer(_ context.Context, q control.AddRequest) (control.Ser
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gateway == nil || m.report.Mode == control.ModeAttached {
-		return control.ServerRef{}, refuse(control.FailedPrecondition, "the gateway takes no servers")
+		return control.ServerRef{}, control.Errorf(control.FailedPrecondition, "the gateway takes no servers")
 	}
 	if ref, there := m.find(q.Server); there {
 		return ref, nil
@@ -212,17 +208,17 @@ func (m *Memory) AddServer(_ context.Context, q control.AddRequest) (control.Ser
 	if q.Registration != nil {
 		var entries map[string]json.RawMessage
 		if json.Unmarshal(q.Registration, &entries) != nil || len(entries) != 1 || entries[q.Server] == nil {
-			return control.ServerRef{}, refuse(control.FailedPrecondition, "the registration does not define %q alone", q.Server)
+			return control.ServerRef{}, control.Errorf(control.FailedPrecondition, "the registration does not define %q alone", q.Server)
 		}
 		m.known[q.Server] = control.TypeStdio
 	}
 	if m.known[q.Server] == "" {
-		return control.ServerRef{}, refuse(control.NotFound, "there is no server %q", q.Server)
+		return control.ServerRef{}, control.Errorf(control.NotFound, "there is no server %q", q.Server)
 	}
 	defer m.tell()
 	if q.Server == broken {
 		m.add(broken, control.OutcomeFailed, "exit status 1")
-		return control.ServerRef{}, refuse(control.FailedPrecondition, "server %q: exit status 1", broken)
+		return control.ServerRef{}, control.Errorf(control.FailedPrecondition, "server %q: exit status 1", broken)
 	}
 	return m.add(q.Server, control.OutcomeApplied, ""), nil
 }
@@ -232,7 +228,7 @@ func (m *Memory) RemoveServer(_ context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, there := m.find(name); !there {
-		return refuse(control.NotFound, "there is no server %q", name)
+		return control.Errorf(control.NotFound, "there is no server %q", name)
 	}
 	m.gateway.Servers = slices.DeleteFunc(slices.Clone(m.gateway.Servers), func(s control.ServerRef) bool { return s.Name == name })
 	m.report.Servers = slices.DeleteFunc(slices.Clone(m.report.Servers), func(s control.ConfiguredServer) bool { return s.Server.Name == name })
@@ -245,10 +241,10 @@ func (m *Memory) RestartServer(_ context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, there := m.find(name); !there {
-		return refuse(control.NotFound, "there is no server %q", name)
+		return control.Errorf(control.NotFound, "there is no server %q", name)
 	}
 	if name == broken {
-		return refuse(control.FailedPrecondition, "server %q: exit status 1", broken)
+		return control.Errorf(control.FailedPrecondition, "server %q: exit status 1", broken)
 	}
 	return nil
 }
@@ -262,9 +258,9 @@ func (m *Memory) Authorize(_ context.Context, server, ifMatch string, q control.
 	a := m.signIns[server]
 	switch {
 	case m.known[server] == "":
-		return control.Authorization{}, refuse(control.NotFound, "there is no server %q", server)
+		return control.Authorization{}, control.Errorf(control.NotFound, "there is no server %q", server)
 	case m.known[server] != control.TypeRemote:
-		return control.Authorization{}, refuse(control.FailedPrecondition, "server %q needs no sign-in", server)
+		return control.Authorization{}, control.Errorf(control.FailedPrecondition, "server %q needs no sign-in", server)
 	case ifMatch != "" && (a == nil || a.ETag != ifMatch):
 		return control.Authorization{}, control.ETagMismatch("")
 	case a != nil && (a.Status == control.AuthorizationPending || a.Status == control.AuthorizationAuthorized && !q.ForceReauth):
@@ -288,7 +284,7 @@ func (m *Memory) Authorization(server string) (control.Authorization, error) {
 	if a := m.signIns[server]; a != nil {
 		return *a, nil
 	}
-	return control.Authorization{}, refuse(control.NotFound, "nobody has signed in to %q; known are %s", server,
+	return control.Authorization{}, control.Errorf(control.NotFound, "nobody has signed in to %q; known are %s", server,
 		strings.Join(slices.Sorted(maps.Keys(m.known)), ", "))
 }
 
@@ -298,14 +294,14 @@ func (m *Memory) SubmitCode(_ context.Context, server string, q control.CodeRequ
 	defer m.mu.Unlock()
 	a := m.signIns[server]
 	if a == nil || a.Status != control.AuthorizationPending || q.State != strings.Replace(a.UID, "a", "s", 1) {
-		return control.Authorization{}, refuse(control.FailedPrecondition, "the state belongs to no pending sign-in")
+		return control.Authorization{}, control.Errorf(control.FailedPrecondition, "the state belongs to no pending sign-in")
 	}
 	ended := *a
 	ended.AuthorizationURL, ended.ExpiresAt, ended.Status = "", time.Time{}, control.AuthorizationAuthorized
 	ended.ETag = strings.Replace(a.ETag, "-1", "-2", 1)
 	if q.Error != "" {
 		ended.Status = control.AuthorizationFailed
-		ended.Failure = &control.Error{Code: control.PermissionDenied, Message: "the sign-in was refused"}
+		ended.Failure = control.Errorf(control.PermissionDenied, "the sign-in was refused")
 	}
 	m.signIns[server] = &ended
 	m.tell()
