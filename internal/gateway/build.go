@@ -240,7 +240,7 @@ func (g *gateway) row(s relay.Status) control.ServerStatus {
 		SkippedLines: s.State.Skipped, Since: s.State.Since,
 	}
 	if s.State.LastErr != nil {
-		row.LastError = g.o.Secrets.Scrub(s.State.LastErr.Error())
+		row.LastError = g.reason(s.State.LastErr)
 	}
 	return row
 }

@@ -234,7 +234,7 @@ func (f *fleet) launch(a *asked) *work {
 			f.settle(a, control.OutcomeApplied, "")
 			return nil
 		}
-		reason := f.reason(failed)
+		reason := f.g.reason(failed)
 		if cause := context.Cause(ctx); cause != nil {
 			reason = fmt.Sprintf("server %q: %v", server.Name, cause)
 		}
@@ -344,7 +344,7 @@ func (f *fleet) beginRestart(name string) (*work, error) {
 		if failed == nil {
 			return nil
 		}
-		return f.faultError(f.reason(failed), failed)
+		return f.faultError(f.g.reason(failed), failed)
 	}), nil
 }
 
@@ -361,12 +361,13 @@ func (f *fleet) notAsked(name string) error {
 const maxReason = 1000
 
 // reason is a failure in one line, with the last thing that the server said, and without secrets.
-func (f *fleet) reason(failed *fault.Fault) string {
-	text := failed.Error()
-	if n := len(failed.Stderr); n > 0 {
-		text += ": " + failed.Stderr[n-1]
+func (g *gateway) reason(err error) string {
+	text := err.Error()
+	var failed *fault.Fault
+	if errors.As(err, &failed) && len(failed.Stderr) > 0 {
+		text += ": " + failed.Stderr[len(failed.Stderr)-1]
 	}
-	text = f.g.o.Secrets.Scrub(text)
+	text = g.o.Secrets.Scrub(text)
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}

@@ -296,7 +296,7 @@ func (f *fleet) blame(err error) {
 	var start *StartError
 	if errors.As(err, &start) {
 		for _, fl := range start.Faults {
-			reasons[fl.Server] = f.reason(fl)
+			reasons[fl.Server] = f.g.reason(fl)
 		}
 	}
 	for _, s := range f.current() {
