@@ -36,7 +36,7 @@ type running struct {
 
 // newPlace makes an empty root, and a home whose profile puts the gateway and uv on the PATH of a
 // login shell, as an image has them.
-func newPlace(t *testing.T, env ...string) place {
+func newPlace(t testing.TB, env ...string) place {
 	t.Helper()
 	top, home := mcptest.Root(t), t.TempDir()
 	path := strings.Join([]string{filepath.Dir(mcptest.Gateway(t)), filepath.Join(top, ".cache", "uv", "bin"), os.Getenv("PATH")}, ":")
@@ -54,7 +54,7 @@ func newPlace(t *testing.T, env ...string) place {
 
 // shell runs a line the way the SDKs do: by a login shell, with both outputs as pipes that are read
 // to their end. It fails the test unless both are closed when the command has exited (A1, A4).
-func (p place) shell(t *testing.T, line string) (exit int, stdout, stderr string) {
+func (p place) shell(t testing.TB, line string) (exit int, stdout, stderr string) {
 	t.Helper()
 	c := exec.Command("/bin/bash", "-l", "-c", line)
 	c.Env = p.env
@@ -88,7 +88,7 @@ func (p place) shell(t *testing.T, line string) (exit int, stdout, stderr string
 }
 
 // hungUp says whether nobody holds the other end of the pipe.
-func hungUp(t *testing.T, r *os.File) bool {
+func hungUp(t testing.TB, r *os.File) bool {
 	t.Helper()
 	raw, err := r.SyscallConn()
 	if err != nil {
@@ -124,7 +124,7 @@ func (p place) start(t *testing.T, config string, flags ...string) *running {
 }
 
 // command runs one of the gateway's own commands.
-func (p place) command(t *testing.T, args ...string) (exit int, stdout, stderr string) {
+func (p place) command(t testing.TB, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	c := exec.Command(mcptest.Gateway(t), append([]string{"--root", p.root}, args...)...)
@@ -148,7 +148,7 @@ type state struct {
 	} `json:"servers"`
 }
 
-func (p place) status(t *testing.T) state {
+func (p place) status(t testing.TB) state {
 	t.Helper()
 	_, stdout, stderr := p.command(t, "status", "--json")
 	var s state
