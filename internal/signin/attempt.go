@@ -140,7 +140,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	if place == nil {
 		return control.Errorf(control.FailedPrecondition, "server %q names no authorization server to sign in to", s.name)
 	}
-	meta, err := m.authorizationServer(ctx, place.issuers)
+	meta, err := m.authorizationServer(ctx, s, place.issuers)
 	if err != nil {
 		return s.beginError("ask the authorization server", err)
 	}

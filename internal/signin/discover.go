@@ -84,7 +84,7 @@ func (m *Manager) discover(ctx context.Context, s *Server, c challenge) (*place,
 // is a part of, which many servers have.
 func (m *Manager) ofResource(ctx context.Context, s *Server, c challenge) (*place, error) {
 	var last error
-	for _, at := range resourceMetadataURLs(s.url, c.metadata) {
+	for _, at := range s.resourceMetadataURLs(c.metadata) {
 		meta, err := m.resourceMetadata(ctx, at)
 		switch {
 		case err != nil:
@@ -103,10 +103,11 @@ func (m *Manager) ofResource(ctx context.Context, s *Server, c challenge) (*plac
 
 const wellKnownResource = "/.well-known/oauth-protected-resource"
 
-func resourceMetadataURLs(server *url.URL, named string) []*url.URL {
+func (s *Server) resourceMetadataURLs(named string) []*url.URL {
 	var all []*url.URL
+	server := s.url
 	if named != "" {
-		if at, err := server.Parse(named); err == nil && (upstream.Origin(at) == upstream.Origin(server) || isSafe(at)) {
+		if at, err := server.Parse(named); err == nil && s.trusts(at) {
 			all = append(all, at)
 		}
 	}
@@ -116,14 +117,30 @@ func resourceMetadataURLs(server *url.URL, named string) []*url.URL {
 	return append(all, &url.URL{Scheme: server.Scheme, Host: server.Host, Path: wellKnownResource})
 }
 
-// isSafe tells whether a URL is one by TLS, or of this machine.
-func isSafe(u *url.URL) bool {
-	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
+// trusts tells whether requests may go to a URL that the server, or its authorization server, has named: one
+// by TLS. What runs on this machine is asked only for a server, or an issuer of its entry, that runs here too:
+// nobody else is to reach it by way of the gateway.
+func (s *Server) trusts(at *url.URL) bool {
+	if at.Scheme != "https" && at.Scheme != "http" {
+		return false
+	}
+	if isLoopback(at.Hostname()) {
+		issuer, err := url.Parse(s.o.OAuth.AuthorizationServer)
+		return isLoopback(s.url.Hostname()) || err == nil && isLoopback(issuer.Hostname())
+	}
+	return at.Scheme == "https" || upstream.Origin(at) == upstream.Origin(s.url)
+}
+
+func (s *Server) trustsAll(addresses ...string) bool {
+	return !slices.ContainsFunc(addresses, func(address string) bool {
+		at, err := url.Parse(address)
+		return err != nil || address != "" && !s.trusts(at)
+	})
 }
 
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	return host == "localhost" || err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified()) // which leads here too
 }
 
 // maxMetadata bounds a metadata document.
@@ -172,10 +189,16 @@ func covers(resource string, server *url.URL) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
+var errUntrusted = errors.New("it is said to be on the gateway's own machine, or is not reached by TLS")
+
 // authorizationServer reads the metadata of the first server that has some (RFC 8414, OpenID Connect).
-func (m *Manager) authorizationServer(ctx context.Context, issuers []string) (*oauthex.AuthServerMeta, error) {
+func (m *Manager) authorizationServer(ctx context.Context, s *Server, issuers []string) (*oauthex.AuthServerMeta, error) {
 	err := errors.New("none is named")
 	for _, issuer := range issuers {
+		if !s.trustsAll(issuer) {
+			err = errUntrusted
+			continue
+		}
 		var meta *oauthex.AuthServerMeta
 		meta, err = auth.GetAuthServerMetadata(ctx, issuer, m.http)
 		switch {
@@ -186,6 +209,8 @@ func (m *Manager) authorizationServer(ctx context.Context, issuers []string) (*o
 			err = errors.New("it does not support PKCE with S256")
 		case meta.AuthorizationEndpoint == "" || meta.TokenEndpoint == "":
 			err = errors.New("its metadata names no endpoint for sign-ins or for tokens")
+		case !s.trustsAll(meta.TokenEndpoint, meta.RegistrationEndpoint):
+			err = errUntrusted
 		default:
 			return meta, nil
 		}

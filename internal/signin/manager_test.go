@@ -317,6 +317,41 @@ func TestSignIn_HostileMetadata(t *testing.T) {
 	}
 }
 
+// A server elsewhere must not have the gateway ask what runs on its own machine.
+func TestSignIn_HostileAddresses(t *testing.T) {
+	f := newFakeServer(t, nil)
+	s := fakeStage(t)
+	far := s.m.Server("far", ServerOptions{URL: "https://far.example/mcp"})
+	if _, err := s.m.authorizationServer(t.Context(), far, []string{f.URL}); !errors.Is(err, errUntrusted) || len(f.requests) > 0 {
+		t.Errorf("error %v after %v", err, f.requests)
+	}
+	near := s.m.Server("near", ServerOptions{URL: f.URL + "/mcp"})
+	chosen := s.m.Server("chosen", ServerOptions{URL: "https://far.example/mcp", OAuth: catalog.OAuth{AuthorizationServer: f.URL}})
+	for _, who := range []*Server{near, chosen} {
+		if meta, err := s.m.authorizationServer(t.Context(), who, []string{f.URL}); err != nil || meta.Issuer != f.URL {
+			t.Errorf("server %q: %v", who.name, err)
+		}
+	}
+	for at, want := range map[string]struct{ far, near bool }{
+		"https://as.example/token":       {true, true},
+		"http://as.example/token":        {false, false},
+		"http://127.0.0.1:9/token":       {false, true},
+		"https://[::1]/token":            {false, true},
+		"http://localhost/token":         {false, true},
+		"https://0.0.0.0/token":          {false, true},
+		"https://[::ffff:7f00:1]/token":  {false, true},
+		"file:///etc/mcp-gateway/.token": {false, false},
+		"":                               {true, true}, // there is none
+	} {
+		if got := far.trustsAll("https://as.example", at); got != want.far {
+			t.Errorf("a server elsewhere, %q: %v", at, got)
+		}
+		if got := near.trustsAll(at); got != want.near {
+			t.Errorf("a server on this machine, %q: %v", at, got)
+		}
+	}
+}
+
 func TestSignIn_Clients(t *testing.T) {
 	const public = "https://50005-id.sandbox.example"
 	document := func(f *fakeServer) { f.metadata["client_id_metadata_document_supported"] = true }
