@@ -46,7 +46,9 @@ type asked struct {
 	reason  string // of a failure
 	since   time.Time
 	agent   bool // an agent has added it
-	work    *work
+	// unproven means that it was added and has never served since.
+	unproven bool
+	work     *work
 }
 
 // work is what is being done about one server.
@@ -204,7 +206,7 @@ func (f *fleet) beginAdd(q control.AddRequest, agent bool) (config.Server, *work
 			return server, nil, &control.Error{Code: control.ResourceExhausted,
 				Message: fmt.Sprintf("%d servers are asked for, which is the most; remove one first", len(f.servers))}
 		}
-		a = &asked{agent: agent}
+		a = &asked{agent: agent, unproven: true}
 		f.servers = append(f.servers, a)
 	}
 	a.server = server
@@ -232,6 +234,7 @@ func (f *fleet) launch(a *asked) *work {
 		defer f.mu.Unlock()
 		if failed == nil {
 			f.settle(a, control.OutcomeApplied, "")
+			a.unproven = false
 			return nil
 		}
 		reason := f.g.reason(failed)
@@ -350,11 +353,17 @@ func (f *fleet) beginRestart(name string) (*work, error) {
 
 // notAsked is the error about a server that nobody has asked for. The caller holds mu.
 func (f *fleet) notAsked(name string) error {
+	return notFound("server %q is not in this gateway%s", name, didYouMean(name, f.names()))
+}
+
+// names lists all that was asked for, sorted. The caller holds mu.
+func (f *fleet) names() []string {
 	names := make([]string, len(f.servers))
 	for i, a := range f.servers {
 		names[i] = a.server.Name
 	}
-	return notFound("server %q is not in this gateway%s", name, didYouMean(name, names))
+	slices.Sort(names)
+	return names
 }
 
 // maxReason bounds the text about one server's failure.

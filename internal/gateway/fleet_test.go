@@ -250,6 +250,34 @@ func TestFleet_StartsAtOnceAreOne(t *testing.T) {
 	}
 }
 
+// A server whose addition has failed keeps the others from nothing: another start tries it again beside them.
+func TestFleet_AddThatFailedDoesNotKeepOthersFromStarting(t *testing.T) {
+	g := start(t, map[string]entry{"a": {Args: []string{"-tool=x"}}})
+	cause := temporary(t, "licence")
+	g.add("flawed", g.sh("flawed", "test -e "+cause+" || { echo no licence >&2; exit 3; }")).refusal(t, 409, control.FailedPrecondition, "no licence")
+	again := func(want string) {
+		t.Helper()
+		g.stopGateway()
+		if r := g.api("POST", gatewayPath+"/start", `{}`); r.status != 202 {
+			t.Fatalf("start: %d %s", r.status, r.body)
+		}
+		g.until(control.GatewayReady)
+		eventually(t, "all are settled", func() bool { return !strings.Contains(outcomes(g.report()), "pending") })
+		equal(t, "outcomes", outcomes(g.report()), want)
+		equal(t, "servers", names(g.gateway().Servers), "a:stdio flawed:stdio")
+	}
+	again("a=applied flawed=failed")
+	contains(t, g.report().Servers[1].Reason, "no licence")
+	if r := g.api("POST", gatewayPath+"/start", `{"servers":["flawed","a"]}`); r.status != 200 {
+		t.Errorf("start of what there is: %d %s", r.status, r.body)
+	}
+	touch(t, cause)
+	again("a=applied flawed=applied")
+	if tools := g.client("").Tools(); !slices.Equal(tools, []string{"x", "flawed_tool"}) {
+		t.Errorf("tools %v", tools)
+	}
+}
+
 func TestFleet_StopEndsWhatIsUnderWay(t *testing.T) {
 	t.Run("an addition", func(t *testing.T) {
 		g := start(t, map[string]entry{"a": {}})

@@ -38,8 +38,10 @@ func (p phase) String() string {
 // plan is what a start asks for.
 type plan struct {
 	servers []config.Server
-	static  bool   // closes the agents' door where the program would open it
-	attach  string // URL of a shared gateway; excludes servers
+	later   []*asked // tried once the others serve: what becomes of them keeps nobody from starting
+	again   bool     // asks for what there was last
+	static  bool     // closes the agents' door where the program would open it
+	attach  string   // URL of a shared gateway; excludes servers
 }
 
 // attempt is one start.
@@ -126,12 +128,17 @@ func (f *fleet) read(q control.StartRequest) (plan, error) {
 	return p, nil
 }
 
-// again is the plan of a start that asks for nothing: what there was last. The caller holds mu.
+// again is the plan of a start that asks for nothing: what there was last. A server that has never served,
+// since its addition failed or was cut off, is no condition of it. The caller holds mu.
 func (f *fleet) again() plan {
-	p := f.plan
-	if p.attach == "" {
-		p.servers = nil
-		for _, a := range f.servers {
+	p := plan{static: f.plan.static, attach: f.plan.attach, again: true}
+	if p.attach != "" {
+		return p
+	}
+	for _, a := range f.servers {
+		if a.unproven {
+			p.later = append(p.later, a)
+		} else {
 			p.servers = append(p.servers, a.server)
 		}
 	}
@@ -153,7 +160,7 @@ func (f *fleet) differs(q control.StartRequest, wanted plan) error {
 	case wanted.attach != f.plan.attach:
 		return refused("the gateway is %s, and attached to something else than asked for; stop it first", f.phase)
 	case len(wanted.servers) > 0 && !slices.Equal(names(wanted.servers), names(f.plan.servers)) &&
-		!slices.Equal(names(wanted.servers), names(f.again().servers)):
+		!slices.Equal(names(wanted.servers), f.names()):
 		return refused("the gateway is %s with other servers than asked for; add the missing ones, or stop it first", f.phase)
 	case wanted.static && f.mode() == control.ModeDynamic, !wanted.static && f.plan.static:
 		return refused("the gateway is %s in mode %s; stop it first", f.phase, f.mode())
@@ -181,12 +188,15 @@ func (f *fleet) provision(p plan, settled func() error) *attempt {
 		f.shared = &asked{server: config.Server{Name: attachedName, Launch: catalog.Launch{Kind: catalog.Remote, URL: p.attach}}}
 		f.settle(f.shared, control.OutcomePending, "")
 	} else {
-		f.servers = nil
+		var servers []*asked
 		for _, server := range p.servers {
 			f.learn(server, false)
-			a := &asked{server: server}
+			earlier := f.find(server.Name)
+			servers = append(servers, &asked{server: server, agent: p.again && earlier != nil && earlier.agent})
+		}
+		f.servers = append(servers, p.later...)
+		for _, a := range f.servers {
 			f.settle(a, control.OutcomePending, "")
-			f.servers = append(f.servers, a)
 		}
 	}
 	e := f.g.newEngine()
@@ -259,10 +269,15 @@ func (f *fleet) conclude(e *engine, a *attempt, err error) {
 	}
 	if err == nil {
 		for _, s := range f.current() {
-			f.settle(s, control.OutcomeApplied, "")
+			if !s.unproven {
+				f.settle(s, control.OutcomeApplied, "")
+			}
 		}
 		f.phase = phaseReady
 		e.serves.Store(true)
+		for _, s := range f.plan.later {
+			f.launch(s)
+		}
 		servers, tools := e.relay.Status()
 		f.awaitSignIns(servers)
 		f.g.log.Info("gateway ready", telemetry.KeyURL, f.g.localURL(), telemetry.KeyTools, tools, telemetry.KeyDuration, time.Since(e.began))
