@@ -2,14 +2,17 @@ package control_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/control/controltest"
@@ -177,6 +180,7 @@ func TestStrictBodies(t *testing.T) {
 		{start, `null`, "", "the body has to be an object, it is null", "MALFORMED"},
 		{start, `{"Servers":[]}`, "Servers", "is no field of this request", "UNKNOWN_FIELD"},
 		{start, `{"` + long + `":1}`, long[:100], "is no field of this request", "UNKNOWN_FIELD"},
+		{start, `{"<a> & b":1}`, "<a> & b", "is no field of this request", "UNKNOWN_FIELD"},
 		{start, `{"static":true,"static":true}`, "static", "is given twice", "REPEATED_FIELD"},
 		{start, `{"servers":null}`, "servers", list, "INVALID_VALUE"},
 		{start, `{"servers":"time"}`, "servers", list, "INVALID_VALUE"},
@@ -223,6 +227,38 @@ func TestAllProblemsAtOnce(t *testing.T) {
 func TestTooLargeBody(t *testing.T) {
 	body := `{"server":"x","registration":{"x":{"runCmd":"` + strings.Repeat("x", 16<<20) + `"}}}`
 	exchange{"POST " + gw + "/servers", "", body, 429, `{"code":"resourceExhausted","message":"the request is over 16 MiB"}`}.check(t, controltest.New())
+}
+
+// A body of unknown length that turns out to be none is none.
+func TestNoBodyInChunks(t *testing.T) {
+	s := httptest.NewServer(control.Handler(controltest.New()))
+	defer s.Close()
+	for body, status := range map[string]int{"": 200, "{}": 200, `{"x":1}`: 400, "x": 400} {
+		chunks := struct{ io.Reader }{strings.NewReader(body)} // whose length net/http does not see
+		r, err := http.Post(s.URL+gw+"/stop", "application/json", chunks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Body.Close(); r.StatusCode != status {
+			t.Errorf("stop with %q: %d", body, r.StatusCode)
+		}
+	}
+}
+
+// An answer stays small, whatever a request holds.
+func TestAnswersAreBounded(t *testing.T) {
+	long := strings.Repeat("ü", 500_000)
+	if w := send(t, refusing{err: &control.Error{Code: control.NotFound, Message: "no " + long}}, "GET", gw, ""); w.Body.Len() > 10_000 || !utf8.Valid(w.Body.Bytes()) {
+		t.Errorf("a message of %d bytes", w.Body.Len())
+	}
+	var fields []string
+	for i := range 10_000 {
+		fields = append(fields, fmt.Sprintf(`"f%d":1`, i))
+	}
+	w := send(t, controltest.New(), "POST", gw+"/start", "{"+strings.Join(fields, ",")+"}")
+	if w.Code != 400 || w.Body.Len() > 10_000 || !json.Valid(w.Body.Bytes()) || !strings.Contains(w.Body.String(), "f0 is no field") {
+		t.Errorf("%d: %d bytes, %.300s", w.Code, w.Body.Len(), w.Body)
+	}
 }
 
 // refusing is a gateway that says one error to everything.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -50,8 +51,8 @@ const (
 
 // Detail makes a detail of an object: v with its "@type".
 func Detail(kind string, v any) json.RawMessage {
-	body, err := json.Marshal(v)
-	head, _ := json.Marshal(map[string]string{"@type": kind})
+	body, err := JSON(v)
+	head, _ := JSON(map[string]string{"@type": kind})
 	if err != nil || len(body) < 2 || body[0] != '{' {
 		return head
 	}
@@ -59,6 +60,15 @@ func Detail(kind string, v any) json.RawMessage {
 		return head
 	}
 	return append(append(head[:len(head)-1], ','), body[1:]...)
+}
+
+// JSON encodes v as people read it: <, > and & as they are, since no answer becomes part of a page.
+func JSON(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // ETagMismatch is the refusal of an If-Match that names another version than the current one, which is

@@ -60,7 +60,7 @@ const (
 	askingAtOnce = 30 * time.Second      // how long one request waits
 )
 
-// Wait returns the status as soon as the gateway is ready, degraded or failed, also when there is no
+// Wait returns the status as soon as the gateway is ready, degraded, failed or stopped, also when there is no
 // gateway yet. When ctx ends first, it returns the last status that it saw and the context's error.
 func (c *Client) Wait(ctx context.Context) (Status, error) {
 	tick := time.NewTicker(askInterval)

@@ -301,7 +301,7 @@ func TestListen_PathLongerThanAnAddress(t *testing.T) {
 }
 
 func TestF1_Wait(t *testing.T) {
-	for _, state := range []string{control.StateReady, control.StateDegraded, control.StateFailed} {
+	for _, state := range []string{control.StateReady, control.StateDegraded, control.StateFailed, control.StateStopped} {
 		t.Run(state, func(t *testing.T) {
 			socket := socketPath(t)
 			var looks atomic.Int32
@@ -382,6 +382,24 @@ func TestF1_WaitOfARequestIsBounded(t *testing.T) {
 			t.Errorf("after %s: %s", took, w.body.String())
 		}
 	})
+}
+
+// Nobody waits for what does not come: a gateway that was stopped, a program that is ending.
+func TestF1_WaitOfARequestEndsWithTheGateway(t *testing.T) {
+	for _, state := range []string{control.StateStopping, control.StateStopped} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			w := recorder{header: http.Header{}}
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "/v1/status?wait=30s", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			control.Handler(backend{status: inState(state)}).ServeHTTP(&w, req)
+			if took := time.Since(began); took > time.Second || !strings.Contains(w.body.String(), `"`+state+`"`) {
+				t.Errorf("after %s: %s", took, w.body.String())
+			}
+		})
+	}
 }
 
 type recorder struct {

@@ -164,5 +164,13 @@ func refusal(err error) answer {
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
+	if len(e.Message) > maxText { // it may repeat what the caller has sent
+		clipped := *e
+		clipped.Message = strings.ToValidUTF8(e.Message[:maxText], "") + "…"
+		e = &clipped
+	}
 	return answer{status: status, body: e}
 }
+
+// maxText bounds an error's message.
+const maxText = 8 << 10

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,9 @@ import (
 
 // maxBody bounds a request: a registration holds one server's properties.
 const maxBody = 16 << 20
+
+// maxProblems bounds how many problems of a request are told.
+const maxProblems = 32
 
 // field is one that a request's body may have.
 type field struct {
@@ -51,7 +55,7 @@ func (q request) read(fields ...field) error {
 	seen := map[string]bool{}
 	for _, member := range members {
 		seen[member.Name] = true
-		if problem, bad := check(member, fields); bad {
+		if problem, bad := check(member, fields); bad && len(problems) < maxProblems {
 			problems = append(problems, problem)
 		}
 	}
@@ -101,11 +105,17 @@ func (q request) members() ([]document.Member, error) {
 	return members, nil
 }
 
-// readNothing reads the body of an operation that takes none; an empty object is as good.
+// readNothing reads the body of an operation that takes none; an empty object is as good. A body of unknown
+// length may turn out to be none.
 func (q request) readNothing() error {
 	if q.ContentLength == 0 {
 		return nil
 	}
+	body := bufio.NewReader(q.Body)
+	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
+		return nil
+	}
+	q.Body = io.NopCloser(body)
 	return q.read()
 }
 

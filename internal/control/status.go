@@ -49,7 +49,8 @@ type Tool struct {
 	Description  string `json:"description"`
 }
 
-// settled tells whether nothing is under way that a waiting caller would wait for.
+// settled tells whether nothing is under way that a waiting caller would wait for: a gateway that was stopped
+// does not become ready by itself.
 func (s Status) settled() bool {
-	return s.State == StateReady || s.State == StateDegraded || s.State == StateFailed
+	return s.State == StateReady || s.State == StateDegraded || s.State == StateFailed || s.State == StateStopped
 }

@@ -44,7 +44,7 @@ func await(ctx context.Context, b Backend, wait time.Duration) Status {
 		if status.Servers == nil {
 			status.Servers = []ServerStatus{}
 		}
-		if status.settled() {
+		if status.settled() || status.State == StateStopping { // a program that ends answers first
 			return status
 		}
 		select {

@@ -179,7 +179,7 @@ func (g *testGateway) withCatalog() *testGateway {
 		"quick": {"description": "Answers fast.", "runs": "command", "command": ` + program + `, "args": [["-id=quick"], [` + pids + `], ["-tool=quick_tool"]]},
 		"choosy": {"description": "Wants a name.", "runs": "command", "command": ` + program + `, "args": [["-id={{name}}"], [` + pids + `], ["-tool=choosy_tool"]],
 			"env": {"CHOOSY_KEY": "{{key}}"},
-			"properties": {"name": {"type": "string", "required": true}, "key": {"type": "string", "secret": true}}}}`))
+			"properties": {"name": {"type": "string", "required": true, "description": "Who it is."}, "key": {"type": "string", "secret": true}}}}`))
 	if err != nil {
 		g.t.Fatal(err)
 	}

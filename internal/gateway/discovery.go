@@ -32,7 +32,7 @@ func builtIn[A any](tool string, call func(ctx context.Context, arguments A) (an
 		decoder := json.NewDecoder(strings.NewReader(string(raw)))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&arguments); err != nil {
-			return failedCall(fmt.Errorf("the arguments do not fit the tool's schema: %w", err))
+			return failedCall(misfit(err))
 		}
 		found, err := call(ctx, arguments)
 		if err != nil {
@@ -40,6 +40,15 @@ func builtIn[A any](tool string, call func(ctx context.Context, arguments A) (an
 		}
 		return toolResult{Structured: found}.encode()
 	}}
+}
+
+// misfit says what is wrong with arguments, in the words of the tool's schema.
+func misfit(err error) error {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) && kind.Field != "" {
+		return fmt.Errorf("the arguments do not fit the tool's schema: %s cannot be a %s", kind.Field, kind.Value)
+	}
+	return fmt.Errorf("the arguments do not fit the tool's schema: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // toolResult is a CallToolResult. Clients that know no structured content read it as text.
@@ -56,13 +65,13 @@ type textContent struct {
 
 func (r toolResult) encode() []byte {
 	if r.Structured != nil {
-		text, err := json.Marshal(r.Structured)
+		text, err := control.JSON(r.Structured)
 		if err != nil {
 			return failedCall(err)
 		}
 		r.Content = []textContent{{"text", string(text)}}
 	}
-	out, _ := json.Marshal(r) // of texts and what was encoded above
+	out, _ := control.JSON(r) // of texts and what was encoded above
 	return out
 }
 
@@ -127,6 +136,8 @@ func (f *fleet) agentAdds(ctx context.Context, q addArguments) (any, error) {
 	request := control.AddRequest{Server: q.Server}
 	entry, ok := f.g.o.Catalog.Lookup(q.Server)
 	switch {
+	case q.Server == "":
+		return nil, errors.New("server is missing: it is a name that mcp-find gives")
 	case !ok:
 		return nil, fmt.Errorf("server %q is not in the catalogue%s", q.Server, didYouMean(q.Server, f.g.o.Catalog.Names()))
 	case len(q.Properties) > 0:
@@ -141,7 +152,7 @@ func (f *fleet) agentAdds(ctx context.Context, q addArguments) (any, error) {
 		}
 	}
 	if _, err := f.add(ctx, request, true); err != nil {
-		return nil, err
+		return nil, wanting(err, entry)
 	}
 	out := addedServer{Server: q.Server, Tools: []string{}}
 	signIn := relay.AuthorizeTool(q.Server)
@@ -154,6 +165,24 @@ func (f *fleet) agentAdds(ctx context.Context, q addArguments) (any, error) {
 		}
 	}
 	return out, nil
+}
+
+// wanting adds to the refusal of an addition what the server's required properties are.
+func wanting(err error, entry *catalog.Entry) error {
+	var refusal *control.Error
+	if !errors.As(err, &refusal) || refusal.Code != control.InvalidArgument {
+		return err
+	}
+	var needed []string
+	for _, name := range slices.Sorted(maps.Keys(entry.Properties)) {
+		if property := entry.Properties[name]; property.Required && property.Default == nil {
+			needed = append(needed, fmt.Sprintf("%s (%s)", name, strings.TrimSuffix(property.Description, ".")))
+		}
+	}
+	if len(needed) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; properties has to hold %s: ask the user for what you do not know", err, strings.Join(needed, ", "))
 }
 
 type removeArguments struct {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/control"
 	"mcp-gateway/internal/mcptest"
 )
@@ -69,6 +70,31 @@ func TestDiscovery_AgentsFindAddAndRemove(t *testing.T) {
 	equal(t, "servers", names(g.gateway().Servers), "a:stdio")
 }
 
+// A tool's result is read by a model: signs stand as they are.
+func TestDiscovery_SignsAreNotEscaped(t *testing.T) {
+	cat, err := catalog.Parse([]byte(`{"page": {"description": "Reads <b> & more.", "runs": "command", "command": "/bin/false"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := prepare(t, map[string]entry{"a": {}})
+	g.o.Dynamic, g.o.Catalog = true, cat
+	g.up()
+	answer := g.client("").Call("mcp-find", "{}")
+	contains(t, answer.Text(), "Reads <b> & more.")
+	contains(t, string(answer.Raw), "Reads <b> & more.")
+}
+
+// An agent can remove what it has added after another start too.
+func TestDiscovery_WhatAnAgentHasAddedStaysItsOwn(t *testing.T) {
+	g := dynamic(t)
+	says(t, g.client(""), "mcp-add", `{"server":"quick"}`, false)
+	g.stopGateway()
+	g.api("POST", gatewayPath+"/start", `{}`)
+	g.until(control.GatewayReady)
+	contains(t, says(t, g.client(""), "mcp-remove", `{"server":"quick"}`, false), "quick")
+	equal(t, "servers", names(g.gateway().Servers), "a:stdio")
+}
+
 // What is run, and what an operator has asked for, is not the agents' affair.
 func TestDiscovery_AgentsReachNoFurther(t *testing.T) {
 	g := dynamic(t)
@@ -81,7 +107,10 @@ func TestDiscovery_AgentsReachNoFurther(t *testing.T) {
 		`{"server":"choosy","properties":{"name":"me","envs":{"A":"b"}}}`:         `no property "envs"`,
 		`{"server":"choosy","properties":{"name":7}}`:                             "must be a string",
 		`{"server":"quick","registration":{}}`:                                    "do not fit",
-		`{}`:                                                                      "not in the catalogue",
+		`{}`:                                                                      "server is missing",
+		`{"server":7}`:                                                            "server cannot be a number",
+		`{"server":"choosy"}`:                                                     `name: is missing, must be a string; properties has to hold name (Who it is): ask the user`,
+		`{"server":"choosy","properties":{"key":7}}`:                              `properties has to hold name (Who it is)`,
 	} {
 		contains(t, says(t, c, "mcp-add", arguments, true), part)
 	}

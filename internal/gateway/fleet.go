@@ -237,10 +237,7 @@ func (f *fleet) launch(a *asked) *work {
 			a.unproven = false
 			return nil
 		}
-		reason := f.g.reason(failed)
-		if cause := context.Cause(ctx); cause != nil {
-			reason = fmt.Sprintf("server %q: %v", server.Name, cause)
-		}
+		reason := f.endedBy(ctx, failed)
 		f.settle(a, control.OutcomeFailed, reason)
 		f.g.log.Error("server not added", telemetry.KeyServer, server.Name, telemetry.KeyCause, string(failed.Cause), telemetry.KeyError, failed)
 		return f.faultError(reason, failed)
@@ -347,8 +344,17 @@ func (f *fleet) beginRestart(name string) (*work, error) {
 		if failed == nil {
 			return nil
 		}
-		return f.faultError(f.g.reason(failed), failed)
+		return f.faultError(f.endedBy(ctx, failed), failed)
 	}), nil
+}
+
+// endedBy is why a task about a server has failed: what ended the task, where something has, else the
+// server's own failure.
+func (f *fleet) endedBy(ctx context.Context, failed *fault.Fault) string {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Sprintf("server %q: %v", failed.Server, cause)
+	}
+	return f.g.reason(failed)
 }
 
 // notAsked is the error about a server that nobody has asked for. The caller holds mu.

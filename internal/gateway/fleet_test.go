@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -185,6 +186,27 @@ func TestFleet_RestartMakesANewProcess(t *testing.T) {
 		t.Errorf("status %+v, pid before %d", now, pid)
 	}
 	equal(t, "it", c.Call("whoami", "{}").Text(), "a")
+}
+
+// What ends a restart is told as that, not as a fault of the server.
+func TestFleet_StopEndsARestart(t *testing.T) {
+	gate := temporary(t, "gate")
+	touch(t, gate)
+	g := start(t, map[string]entry{"a": {Args: []string{"-start-gate=" + gate}}})
+	if err := os.Remove(gate); err != nil {
+		t.Fatal(err)
+	}
+	restarting := make(chan reply, 1)
+	go func() {
+		r, _ := g.ask("POST", gatewayPath+"/servers/a/restart", "", token)
+		restarting <- r
+	}()
+	eventually(t, "it is being restarted", func() bool { return g.started() == 2 })
+	g.stopGateway()
+	r := <-restarting
+	if e := r.refusal(t, 409, control.FailedPrecondition); e.Message != `server "a": the gateway was stopped` {
+		t.Errorf("error %q", e.Message)
+	}
 }
 
 func TestFleet_NoMoreThan64(t *testing.T) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func (f *fleet) gateway() control.Gateway {
 	if id == "" {
 		id = "-"
 	}
-	out := control.Gateway{Name: "sandboxes/" + id + "/mcp-gateway", UID: f.uid, Servers: f.refs(), Failure: f.failure}
+	out := control.Gateway{Name: "sandboxes/" + url.PathEscape(id) + "/mcp-gateway", UID: f.uid, Servers: f.refs(), Failure: f.failure}
 	switch f.phase {
 	case phaseReady:
 		out.State, out.URL = control.GatewayReady, f.g.publicURL()

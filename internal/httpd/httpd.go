@@ -205,12 +205,7 @@ func refuseControl(w http.ResponseWriter, r *http.Request, status int, message s
 	if status == http.StatusUnauthorized {
 		code = "unauthenticated"
 	}
-	// Two strings always become JSON.
-	body, _ := json.Marshal(struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	}{code, message})
-	refuseWith(w, r, status, body)
+	refuseWith(w, r, status, fmt.Appendf(nil, `{"code":%q,"message":%s}`, code, wire.Quote(message)))
 }
 
 func refuseWith(w http.ResponseWriter, r *http.Request, status int, body []byte) {

@@ -323,7 +323,7 @@ func TestControl(t *testing.T) {
 		if r.Header.Get("WWW-Authenticate") != "Bearer" || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: headers %v", path, r.Header)
 		}
-		d.expect(r, 401, `{"code":"unauthenticated","message":"the bearer token is missing or wrong: send Authorization: Bearer \u003ctoken\u003e"}`)
+		d.expect(r, 401, `{"code":"unauthenticated","message":"the bearer token is missing or wrong: send Authorization: Bearer <token>"}`)
 	}
 	r := d.do("GET", "/v1/status", http.Header{"Authorization": bearer["Authorization"], "Origin": {"https://evil.example"}})
 	d.expect(r, 403, `{"code":"permissionDenied","message":"pages of the origin \"https://evil.example\" are not allowed here; --allow-origin allows one"}`)
