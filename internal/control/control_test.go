@@ -28,9 +28,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // backend is a gateway made of functions.
 type backend struct {
 	control.Backend
-	status func() control.Status
-	tools  func() []control.Tool
-	stop   func(context.Context)
+	status  func() control.Status
+	tools   func() []control.Tool
+	stop    func(context.Context)
+	changed chan struct{} // nil for one that tells of no change
 }
 
 var _ control.Backend = backend{}
@@ -38,6 +39,7 @@ var _ control.Backend = backend{}
 func (b backend) Status() control.Status   { return b.status() }
 func (b backend) Tools() []control.Tool    { return b.tools() }
 func (b backend) Stop(ctx context.Context) { b.stop(ctx) }
+func (b backend) Changed() <-chan struct{} { return b.changed }
 
 // running serves b on the socket until the test, or end, ends it.
 func running(t *testing.T, socket string, b control.Backend) (end func()) {
@@ -305,7 +307,9 @@ func TestF1_Wait(t *testing.T) {
 		t.Run(state, func(t *testing.T) {
 			socket := socketPath(t)
 			var looks atomic.Int32
-			running(t, socket, backend{status: func() control.Status {
+			always := make(chan struct{})
+			close(always)
+			running(t, socket, backend{changed: always, status: func() control.Status {
 				if looks.Add(1) < 4 {
 					return control.Status{State: control.StateStarting}
 				}
