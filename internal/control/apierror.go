@@ -71,6 +71,20 @@ func JSON(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
+// Violation is one field of a request that is wrong (google.rpc.BadRequest.FieldViolation).
+type Violation struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+	Reason      string `json:"reason,omitempty"`
+}
+
+// BadRequest is the refusal of a request for what is wrong with its fields.
+func BadRequest(message string, wrong ...Violation) *Error {
+	return &Error{Code: InvalidArgument, Message: message, Details: []json.RawMessage{
+		Detail(TypeBadRequest, map[string][]Violation{"fieldViolations": wrong}),
+	}}
+}
+
 // ETagMismatch is the refusal of an If-Match that names another version than the current one, which is
 // given as it stands in the resource's own etag.
 func ETagMismatch(current string) *Error {

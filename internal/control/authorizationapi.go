@@ -84,7 +84,7 @@ func (a *api) submitCode(q request) (answer, error) {
 		return answer{}, err
 	}
 	if (code.Code == "") == (code.Error == "") {
-		return answer{}, badRequest([]violation{{"code", "or error is needed, one of them", required}})
+		return answer{}, badRequest([]Violation{{"code", "or error is needed, one of them", required}})
 	}
 	got, err := a.b.SubmitCode(q.Context(), q.server, code)
 	if err != nil {

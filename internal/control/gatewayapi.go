@@ -101,7 +101,7 @@ func (a *api) startGateway(q request) (answer, error) {
 		return answer{}, err
 	}
 	if start.GatewayURL != nil && len(start.Servers) > 0 {
-		return answer{}, badRequest([]violation{{"servers", "has to be empty beside gatewayUrl: a shared gateway has its own servers", invalid}})
+		return answer{}, badRequest([]Violation{{"servers", "has to be empty beside gatewayUrl: a shared gateway has its own servers", invalid}})
 	}
 	g, err := a.b.StartGateway(q.Context(), start)
 	if err != nil {

@@ -29,13 +29,6 @@ type field struct {
 	read func(value json.RawMessage) (needed string)
 }
 
-// violation is one problem of a request (google.rpc.BadRequest.FieldViolation).
-type violation struct {
-	Field       string `json:"field"`
-	Description string `json:"description"`
-	Reason      string `json:"reason"`
-}
-
 // The reasons of violations.
 const (
 	unknownField = "UNKNOWN_FIELD"
@@ -51,7 +44,7 @@ func (q request) read(fields ...field) error {
 	if err != nil {
 		return err
 	}
-	var problems []violation
+	var problems []Violation
 	seen := map[string]bool{}
 	for _, member := range members {
 		seen[member.Name] = true
@@ -61,27 +54,27 @@ func (q request) read(fields ...field) error {
 	}
 	for _, field := range fields {
 		if field.required && !seen[field.name] {
-			problems = append(problems, violation{field.name, "is missing", required})
+			problems = append(problems, Violation{field.name, "is missing", required})
 		}
 	}
 	return badRequest(problems)
 }
 
 // check reads one member.
-func check(member document.Member, fields []field) (violation, bool) {
+func check(member document.Member, fields []field) (Violation, bool) {
 	if member.Repeated {
-		return violation{clipName(member.Name), "is given twice", repeated}, true
+		return Violation{clipName(member.Name), "is given twice", repeated}, true
 	}
 	for _, field := range fields {
 		if field.name != member.Name {
 			continue
 		}
 		if needed := field.read(member.Value); needed != "" {
-			return violation{field.name, "has to be " + needed, invalid}, true
+			return Violation{field.name, "has to be " + needed, invalid}, true
 		}
-		return violation{}, false
+		return Violation{}, false
 	}
-	return violation{clipName(member.Name), "is no field of this request", unknownField}, true
+	return Violation{clipName(member.Name), "is no field of this request", unknownField}, true
 }
 
 // members are those of the body.
@@ -92,15 +85,15 @@ func (q request) members() ([]document.Member, error) {
 		return nil, &Error{Code: ResourceExhausted, Message: fmt.Sprintf("the request is over %d MiB", maxBody>>20)}
 	}
 	if err != nil {
-		return nil, badRequest([]violation{{"", "the body breaks off", malformed}})
+		return nil, badRequest([]Violation{{"", "the body breaks off", malformed}})
 	}
 	raw, fault := document.Check(body)
 	if fault != nil {
-		return nil, badRequest([]violation{{"", "the body is " + fault.Error(), malformed}})
+		return nil, badRequest([]Violation{{"", "the body is " + fault.Error(), malformed}})
 	}
 	members, isObject := document.Object(raw)
 	if !isObject {
-		return nil, badRequest([]violation{{"", "the body has to be an object, it is " + document.Kind(raw), malformed}})
+		return nil, badRequest([]Violation{{"", "the body has to be an object, it is " + document.Kind(raw), malformed}})
 	}
 	return members, nil
 }
@@ -120,7 +113,7 @@ func (q request) readNothing() error {
 }
 
 // badRequest makes one error of the problems, nil of none.
-func badRequest(problems []violation) error {
+func badRequest(problems []Violation) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -128,10 +121,7 @@ func badRequest(problems []violation) error {
 	for i, p := range problems {
 		texts[i] = strings.TrimSpace(p.Field + " " + p.Description)
 	}
-	return &Error{Code: InvalidArgument, Message: strings.Join(texts, "; "),
-		Details: []json.RawMessage{Detail(TypeBadRequest, struct {
-			FieldViolations []violation `json:"fieldViolations"`
-		}{problems})}}
+	return BadRequest(strings.Join(texts, "; "), problems...)
 }
 
 // clipName bounds a name that a caller made up.
@@ -222,18 +212,18 @@ var durationForm = regexp.MustCompile(`^([0-5]?[0-9]{1,2}(\.[0-9]{1,9})?|600(\.0
 func (q request) wait() (wait time.Duration, given bool, err error) {
 	query, err := url.ParseQuery(q.URL.RawQuery)
 	if err != nil {
-		return 0, false, badRequest([]violation{{"", "the query is not well formed", malformed}})
+		return 0, false, badRequest([]Violation{{"", "the query is not well formed", malformed}})
 	}
 	values := query["wait"]
 	if len(values) == 0 {
 		return 0, false, nil
 	}
 	if len(values) > 1 {
-		return 0, false, badRequest([]violation{{"wait", "is given twice", repeated}})
+		return 0, false, badRequest([]Violation{{"wait", "is given twice", repeated}})
 	}
 	if durationForm.MatchString(values[0]) {
 		wait, err = time.ParseDuration(values[0])
 		return wait, true, err
 	}
-	return 0, false, badRequest([]violation{{"wait", fmt.Sprintf("has to be seconds such as 30s or 1.5s, at most %.0fs, not %.40q", MaxWait.Seconds(), values[0]), invalid}})
+	return 0, false, badRequest([]Violation{{"wait", fmt.Sprintf("has to be seconds such as 30s or 1.5s, at most %.0fs, not %.40q", MaxWait.Seconds(), values[0]), invalid}})
 }

@@ -78,35 +78,25 @@ func (f *fleet) parse(name string, text []byte) (config.Server, error) {
 	return checked.Servers[0], nil
 }
 
-// violation is one field that is wrong (google.rpc.BadRequest).
-type violation struct {
-	Field       string `json:"field"`
-	Description string `json:"description"`
-}
-
 // invalid is the error of one wrong field.
 func invalid(field, description string) *control.Error {
-	return &control.Error{Code: control.InvalidArgument, Message: field + ": " + description, Details: []json.RawMessage{
-		control.Detail(control.TypeBadRequest, map[string]any{"fieldViolations": []violation{{field, description}}}),
-	}}
+	return control.BadRequest(field+": "+description, control.Violation{Field: field, Description: description})
 }
 
 // unusable is the error of a definition that cannot work.
 func unusable(problems *config.Error) *control.Error {
-	list := []violation{}
+	var wrong []control.Violation
 	for _, p := range problems.Problems {
-		v := violation{"registration", p.Message}
+		v := control.Violation{Field: "registration", Description: p.Message}
 		if p.Field != "" {
 			v.Field += "." + p.Field
 		}
 		if p.Hint != "" {
 			v.Description += " (" + p.Hint + ")"
 		}
-		list = append(list, v)
+		wrong = append(wrong, v)
 	}
-	return &control.Error{Code: control.InvalidArgument, Message: problems.Error(), Details: []json.RawMessage{
-		control.Detail(control.TypeBadRequest, map[string]any{"fieldViolations": list}),
-	}}
+	return control.BadRequest(problems.Error(), wrong...)
 }
 
 // unknown is the error about a key that stands for nothing.
