@@ -203,8 +203,7 @@ func (f *fleet) beginAdd(q control.AddRequest, agent bool) (config.Server, *work
 	}
 	if a == nil {
 		if len(f.servers) >= config.MaxServers {
-			return server, nil, &control.Error{Code: control.ResourceExhausted,
-				Message: fmt.Sprintf("%d servers are asked for, which is the most; remove one first", len(f.servers))}
+			return server, nil, control.Errorf(control.ResourceExhausted, "%d servers are asked for, which is the most; remove one first", len(f.servers))
 		}
 		a = &asked{agent: agent, unproven: true}
 		f.servers = append(f.servers, a)
