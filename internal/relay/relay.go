@@ -127,7 +127,7 @@ func (r *Relay) log(notes []note) {
 	for _, n := range notes {
 		if !r.noted[n] && len(r.noted) < maxNotes {
 			r.noted[n] = true
-			r.o.Log.Info("list changed on the way", telemetry.KeyServer, n.server, "note", n.text)
+			r.o.Log.Info("list changed on the way", telemetry.KeyServer, n.server, telemetry.KeyLine, n.text)
 		}
 	}
 }

@@ -265,15 +265,15 @@ func (s *Server) needsSignIn(ctx context.Context) bool {
 	if none {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	limited, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	p, _ := m.discover(ctx, s, c) // what went wrong is told to whoever wants to sign in
+	p, _ := m.discover(limited, s, c) // what went wrong is told to whoever wants to sign in
 	found := p != nil
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if found {
 		s.needs = &found
-	} else if ctx.Err() == nil {
+	} else if ctx.Err() == nil { // also where nothing was found in time: not every call is to wait for that
 		s.noneUntil = m.now().Add(lookAgain)
 	}
 	return found
