@@ -378,6 +378,14 @@ func TestB30_ListsOfManyPages(t *testing.T) {
 			t.Errorf("%d tools, %v", len(all), err)
 		}
 	})
+	t.Run("pages without end", func(t *testing.T) {
+		pages := endless{padding: strings.Repeat("x", 32<<20)}
+		_, err := ListAll(t.Context(), &pages, "tools/list", "tools", nil)
+		contains(t, fmt.Sprint(err), "tools/list: the list is over 256 MiB")
+		if pages.count > 9 {
+			t.Errorf("%d pages were read", pages.count)
+		}
+	})
 	t.Run("a server without the list", func(t *testing.T) {
 		p := dial(t, "-only=tools")
 		_, err := ListAll(t.Context(), p.conn, "prompts/list", "prompts", nil)
@@ -386,4 +394,17 @@ func TestB30_ListsOfManyPages(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// endless is a connection on which each list has one more page.
+type endless struct {
+	Conn
+	padding string
+	count   int
+}
+
+func (e *endless) Begin(_ Request, sink Sink) (Call, error) {
+	e.count++
+	sink.Done(wire.Msg{Result: fmt.Appendf(nil, `{"nextCursor":"%d","tools":[],"padding":"%s"}`, e.count, e.padding)}, nil)
+	return nil, nil
 }

@@ -167,6 +167,7 @@ func ListAll(ctx context.Context, c Conn, method, member string, meta []byte) ([
 	var all [][]byte
 	var cursor []byte
 	seen := map[string]bool{}
+	size := 0
 	for range maxPages {
 		var params []byte
 		if cursor != nil {
@@ -178,6 +179,9 @@ func ListAll(ctx context.Context, c Conn, method, member string, meta []byte) ([
 		result, err := Ask(ctx, c, method, params)
 		if err != nil {
 			return nil, err
+		}
+		if size += len(result); size > maxList && cursor != nil {
+			return nil, fmt.Errorf("%s: the list is over %d MiB", method, maxList>>20)
 		}
 		for element := range wire.Elements(wire.Get(result, member)) {
 			all = append(all, element)
@@ -192,5 +196,8 @@ func ListAll(ctx context.Context, c Conn, method, member string, meta []byte) ([
 	return nil, fmt.Errorf("%s: the list does not end after %d pages", method, maxPages)
 }
 
-// maxPages bounds a list whose cursors never end.
-const maxPages = 10_000
+// These bound a list whose cursors never end: its pages, and the bytes of several of them.
+const (
+	maxPages = 10_000
+	maxList  = 256 << 20
+)
