@@ -2,15 +2,16 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"mcp-gateway/internal/catalog"
 	"mcp-gateway/internal/config"
 	"mcp-gateway/internal/control"
+	"mcp-gateway/internal/fault"
 	"mcp-gateway/internal/httpd"
 	"mcp-gateway/internal/install"
 	"mcp-gateway/internal/process"
@@ -82,7 +83,7 @@ func (g *gateway) member(server config.Server) relay.Member {
 	if server.Launch.Kind == catalog.Remote {
 		return g.remote(server)
 	}
-	prepare := &preparation{server: server, installer: g.installer}
+	prepare := &preparation{server: server, installer: g.installer, turn: make(chan struct{}, 1)}
 	return relay.Member{
 		Name: server.Name, Options: server.Options,
 		Dial: func(modern bool, h upstream.Handler, id upstream.Identity) upstream.Dialer {
@@ -144,15 +145,21 @@ type preparation struct {
 	server    config.Server
 	installer *install.Installer
 
-	mu   sync.Mutex
+	turn chan struct{} // holds an element while somebody uses what follows
 	done bool
 	spec process.Spec
 }
 
-// get returns the process to start. What failed is tried again by the next call.
+// get returns the process to start. What failed is tried again by the next call. Who waits for another's
+// install stops waiting with ctx.
 func (p *preparation) get(ctx context.Context) (process.Spec, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return process.Spec{}, &fault.Fault{Server: p.server.Name, Cause: fault.InstallFailed,
+			Err: fmt.Errorf("wait for its install: %w", context.Cause(ctx))}
+	}
 	if p.done {
 		return p.spec, nil
 	}
