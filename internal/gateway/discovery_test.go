@@ -96,6 +96,21 @@ func TestDiscovery_WhatAnAgentHasAddedStaysItsOwn(t *testing.T) {
 }
 
 // What is run, and what an operator has asked for, is not the agents' affair.
+// An operator's definition, which may hold secrets, is gone for agents when the operator has removed it.
+func TestDiscovery_AgentsDoNotBringBackWhatAnOperatorRemoved(t *testing.T) {
+	g := dynamic(t)
+	if r := g.add("choosy", `{"choosy":{"name":"the operator's"}}`); r.status != 200 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	if r := g.api("DELETE", gatewayPath+"/servers/choosy", ""); r.status != 200 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	contains(t, says(t, g.client(""), "mcp-add", `{"server":"choosy"}`, true), "name: is missing")
+	if r := g.add("choosy", ""); r.status != 200 {
+		t.Errorf("the operator cannot bring it back: %d %s", r.status, r.body)
+	}
+}
+
 func TestDiscovery_AgentsReachNoFurther(t *testing.T) {
 	g := dynamic(t)
 	c := g.client("")

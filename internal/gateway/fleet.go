@@ -181,7 +181,7 @@ func (f *fleet) beginAdd(q control.AddRequest, agent bool) (config.Server, *work
 	if err := f.writable(); err != nil {
 		return config.Server{}, nil, err
 	}
-	server, err := f.lookup(q.Server, q.Registration)
+	server, err := f.lookup(q.Server, q.Registration, agent)
 	if err != nil {
 		return config.Server{}, nil, err
 	}

@@ -18,15 +18,15 @@ import (
 
 // lookup says what a key stands for: its registration, where one comes with it, else what was asked for
 // under it, else what it was in the configuration or an earlier registration, else the catalogue's entry.
-// The caller holds mu.
-func (f *fleet) lookup(name string, registration json.RawMessage) (config.Server, error) {
+// What an operator has taken away again, secrets included, is none of an agent's. The caller holds mu.
+func (f *fleet) lookup(name string, registration json.RawMessage, agent bool) (config.Server, error) {
 	if !document.IsNull(registration) {
 		return f.register(name, registration)
 	}
 	if a := f.find(name); a != nil {
 		return a.server, nil
 	}
-	if server, ok := f.known[name]; ok {
+	if server, ok := f.known[name]; ok && !agent {
 		return server, nil
 	}
 	if _, ok := f.g.o.Catalog.Lookup(name); !ok {

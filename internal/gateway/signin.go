@@ -61,7 +61,7 @@ func (g *gateway) SubmitCode(ctx context.Context, name string, q control.CodeReq
 func (f *fleet) authorizable(name string) (config.Server, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lookup(name, nil)
+	return f.lookup(name, nil, false)
 }
 
 // signIn begins a sign-in to a server for a client that the server has refused, or joins the one that there is.

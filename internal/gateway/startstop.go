@@ -116,7 +116,7 @@ func (f *fleet) read(q control.StartRequest) (plan, error) {
 		if slices.ContainsFunc(p.servers, func(s config.Server) bool { return s.Name == name }) {
 			continue
 		}
-		server, err := f.lookup(name, nil)
+		server, err := f.lookup(name, nil, false)
 		if err != nil {
 			return plan{}, err
 		}
