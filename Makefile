@@ -40,7 +40,10 @@ check: ## formatting, vet, staticcheck, tidy, a static build
 	$(GO) mod tidy -diff
 	$(MAKE) --no-print-directory build
 
-deps: $(CACHE)/py1/.ready $(CACHE)/py2/.ready $(CACHE)/fastmcp/.ready $(CACHE)/uv/.ready $(CACHE)/schemathesis/.ready $(CACHE)/npm/.ready $(CACHE)/gobin/.ready $(CACHE)/template/.ready $(CACHE)/e2b/.ready ## install what the tests need into .cache
+DEPS := $(foreach name,py1 py2 fastmcp uv schemathesis npm gobin template e2b,$(CACHE)/$(name)/.ready)
+
+deps: ## install what the tests need into .cache
+	@$(MAKE) --no-print-directory -j4 $(DEPS)
 
 test: deps ## run every test
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
@@ -66,12 +69,17 @@ catalog-sample: build $(CACHE)/uv/.ready $(CACHE)/npm/.ready ## install and star
 clean: ## remove everything that was built or installed
 	rm -rf bin $(CACHE) $(RUN_ROOT)
 
-# A virtual environment with exactly one list of requirements. Debian has venv in a package of its own.
-$(CACHE)/%/.ready: $(REQUIREMENTS)/%.txt
+# A virtual environment with exactly one list of requirements.
+$(CACHE)/%/.ready: $(REQUIREMENTS)/%.txt | $(CACHE)/.venv
 	@rm -rf $(@D)
-	@mkdir -p $(CACHE)
-	python3 -m venv $(@D) || { apt-get update -q && apt-get install -qy python3-venv && python3 -m venv --clear $(@D); }
+	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Debian has venv in a package of its own.
+$(CACHE)/.venv:
+	@mkdir -p $(CACHE)
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { apt-get update -q && apt-get install -qy python3-venv; }
 	@touch $@
 
 $(CACHE)/npm/.ready: $(CLIENTS)/package.json
