@@ -10,6 +10,7 @@ package signin
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -63,20 +64,47 @@ func New(ctx context.Context, o Options) (*Manager, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	transport, err := upstream.NewTransport(o.Env)
-	if err != nil {
-		return nil, err
-	}
 	m := &Manager{
 		o: o, servers: map[string]*Server{}, pending: map[string]*attempt{}, clients: map[string]client{},
-		http: &http.Client{Transport: transport, CheckRedirect: upstream.SameOrigin, Timeout: requestLimit},
+		http: &http.Client{Transport: &lateTransport{env: o.Env}, CheckRedirect: upstream.SameOrigin, Timeout: requestLimit},
 	}
 	m.ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
 	m.public.set(o.PublicURL)
+	var err error
 	if m.clients, err = m.loadClients(); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// lateTransport is made at its first use: reading a system's certificate authorities takes as long as the
+// rest of a start, and most gateways have no server to sign in to.
+type lateTransport struct {
+	env []string
+
+	once sync.Once
+	made *http.Transport
+	err  error
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *lateTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.once.Do(func() { t.made, t.err = upstream.NewTransport(t.env) })
+	if t.err != nil {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, t.err
+	}
+	return t.made.RoundTrip(r)
+}
+
+// CloseIdleConnections is what http.Client looks for. One that was not used is not made any more.
+func (t *lateTransport) CloseIdleConnections() {
+	t.once.Do(func() { t.err = errors.New("sign-ins have ended") })
+	if t.made != nil {
+		t.made.CloseIdleConnections()
+	}
 }
 
 // Close ends what runs by itself and waits for it. Credentials in files stay.
