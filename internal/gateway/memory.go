@@ -19,7 +19,7 @@ import (
 // pages that would have to be cleared for it.
 type ballast []byte
 
-const ballastSize = 24 << 20
+const ballastSize = 10 << 20
 
 const (
 	restEvery = 300 * time.Millisecond // how often it is looked whether the gateway rests
