@@ -17,6 +17,9 @@ type publicURL struct {
 	explicit bool // given on purpose
 	learned  atomic.Pointer[string]
 	settled  atomic.Bool // no request can teach anything better
+	// plain is the Host of a request that no proxy had marked and that taught nothing: clients on this
+	// machine send it with every call.
+	plain atomic.Pointer[string]
 }
 
 func (p *publicURL) set(given string) {
@@ -53,9 +56,17 @@ func (m *Manager) Learn(r *http.Request) {
 	if p.settled.Load() {
 		return
 	}
+	plain := r.TLS == nil && r.Header["X-Forwarded-Host"] == nil && r.Header["X-Forwarded-Proto"] == nil && r.Header["Forwarded"] == nil
+	if last := p.plain.Load(); plain && last != nil && *last == r.Host {
+		return
+	}
 	base, local := baseOf(r)
 	old := p.learned.Load()
 	if base == "" || old != nil && (local || *old == base) {
+		if plain {
+			host := r.Host
+			p.plain.Store(&host)
+		}
 		return
 	}
 	if p.learned.CompareAndSwap(old, &base) {
