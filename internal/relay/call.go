@@ -200,6 +200,15 @@ func (k *call) ask(n int) {
 	k.alive()
 }
 
+// land takes the request out of flight, with its limit, until it is sent again. The caller holds mu.
+func (k *call) land() {
+	k.up = nil
+	if k.timer != nil {
+		k.timer.Stop()
+		k.timer = nil
+	}
+}
+
 // alive begins the limit anew. The caller holds mu.
 func (k *call) alive() {
 	switch {
@@ -261,11 +270,7 @@ func (k *call) resend() bool {
 		return false
 	}
 	k.resent++
-	k.up = nil
-	if k.timer != nil {
-		k.timer.Stop()
-		k.timer = nil
-	}
+	k.land()
 	k.mu.Unlock()
 	k.connect()
 	return true

@@ -57,8 +57,7 @@ func (t *table) exposeIn(server string, result []byte, member string, change fun
 	if !changed {
 		return result
 	}
-	array := append(append([]byte{'['}, bytes.Join(out, []byte(","))...), ']')
-	return wire.Edit(result, wire.Change{Key: member, Value: array})
+	return wire.Edit(result, wire.Change{Key: member, Value: array(out)})
 }
 
 // block exchanges the URI of one content block.

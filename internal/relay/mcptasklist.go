@@ -91,5 +91,5 @@ func (r *Relay) readTasks(ctx context.Context, x *downstream.Exchange, l *link) 
 	if err != nil {
 		l.r.o.Log.Warn("list not read", telemetry.KeyServer, l.m.Name, telemetry.KeyMethod, "tasks/list", telemetry.KeyError, err)
 	}
-	return l.ownTasks(requestor(x), wire.Edit(nil, wire.Change{Key: "tasks", Value: array(all)}))
+	return l.ownTasks(requestor(x.Session), wire.Edit(nil, wire.Change{Key: "tasks", Value: array(all)}))
 }

@@ -13,13 +13,13 @@ import (
 	"mcp-gateway/internal/wire"
 )
 
-// requestor is who asks for tasks on an exchange: the session, or for a client without one nil, since
-// there the id is all that tells whose a task is.
-func requestor(x *downstream.Exchange) any {
-	if x.Session == nil {
+// requestor is who asks for tasks: the session, or for a client without one nil, since there the id is all
+// that tells whose a task is.
+func requestor(s *downstream.Session) any {
+	if s == nil {
 		return nil
 	}
-	return x.Session
+	return s
 }
 
 // taskSpace is that within which the ids of the server's tasks are told apart: the process, or for a
@@ -137,7 +137,7 @@ var missingTasks = &wire.Error{
 // here is asked for at each server, where no other client has it; it may be older than the gateway. Of one
 // server alone, its own error says it best.
 func (r *Relay) taskServer(ctx context.Context, x *downstream.Exchange, servers []*member, id string) (m *member, own string) {
-	who := requestor(x)
+	who := requestor(x.Session)
 	if t := r.book.find(who, id); t != nil {
 		if l, ok := t.receiver.(*link); ok && slices.Contains(servers, l.m) {
 			return l.m, t.own
@@ -220,11 +220,11 @@ func (k *call) taskResult(m wire.Msg) wire.Msg {
 	case m.Result == nil || !strings.HasPrefix(k.method, "tasks/"):
 		return m
 	case k.method == "tasks/list":
-		result = l.ownTasks(k.taskRequestor(), result)
+		result = l.ownTasks(requestor(k.session), result)
 	default:
 		own, _ := wire.GetString(k.params, "taskId")
 		t := l.r.book.in(l.taskSpace(), own)
-		if t == nil || !t.mine(k.taskRequestor()) {
+		if t == nil || !t.mine(requestor(k.session)) {
 			return m
 		}
 		if k.method != "tasks/result" { // which holds the answer of the tool
@@ -240,13 +240,6 @@ func (k *call) taskResult(m wire.Msg) wire.Msg {
 		return m
 	}
 	return changed
-}
-
-func (k *call) taskRequestor() any {
-	if k.session == nil {
-		return nil
-	}
-	return k.session
 }
 
 // newTask remembers the task that a tool's answer is, if it is one, and returns the result for the client.
@@ -266,7 +259,7 @@ func (k *call) newTask(m wire.Msg) []byte {
 		return m.Result
 	}
 	t := l.r.book.add(&mcpTask{
-		requestor: k.taskRequestor(), receiver: l, space: l.taskSpace(), own: own, ends: taskEnds(state), hold: k.asTask,
+		requestor: requestor(k.session), receiver: l, space: l.taskSpace(), own: own, ends: taskEnds(state), hold: k.asTask,
 	}, func(int64) string { return ownURI(origin{l.m.Name, own}) })
 	for _, early := range l.takeEarly(own) {
 		l.r.book.heard(t, early.Params)

@@ -33,11 +33,7 @@ func (k *call) round(m wire.Msg) {
 	k.mu.Lock()
 	k.rounds++
 	round, x, over := k.rounds, k.x, k.over
-	k.up = nil
-	if k.timer != nil {
-		k.timer.Stop()
-		k.timer = nil
-	}
+	k.land()
 	k.mu.Unlock()
 	switch {
 	case over:

@@ -75,11 +75,8 @@ func (k *call) invite(err error) bool {
 	}
 	ctx, cancel := context.WithCancel(k.link.r.ctx)
 	k.mu.Lock()
-	k.up, k.giveUp = nil, cancel
-	if k.timer != nil {
-		k.timer.Stop()
-		k.timer = nil
-	}
+	k.land()
+	k.giveUp = cancel
 	over := k.over
 	k.mu.Unlock()
 	started := !over && k.link.r.background.start(func() {
