@@ -163,6 +163,22 @@ func TestSignIn_CallbackPage(t *testing.T) {
 	s.is(s.read(name), control.AuthorizationFailed)
 }
 
+// A host that taught nothing is not looked at again, unless a proxy says that it was reached by another.
+func TestSignIn_PublicURLBehindAProxyOnThisMachine(t *testing.T) {
+	s := fakeStage(t, func(o *Options) { o.PublicURL = "" })
+	for _, forwarded := range []string{"", "", "", "50005-id.sandbox.example"} {
+		r := httptest.NewRequest("POST", "/mcp", nil)
+		r.Host = "127.0.0.1:50005"
+		if forwarded != "" {
+			r.Header.Set("X-Forwarded-Host", forwarded)
+		}
+		s.m.Learn(r)
+	}
+	if got := s.m.PublicURL(); got != "https://50005-id.sandbox.example" {
+		t.Errorf("learned %q", got)
+	}
+}
+
 func TestSignIn_PublicURL(t *testing.T) {
 	s := fakeStage(t, func(o *Options) { o.PublicURL = "" })
 	f := newFakeServer(t, nil)
